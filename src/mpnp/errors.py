@@ -1,0 +1,29 @@
+"""Errors a user can act on: what was expected, what came, what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "unknown_name"]
+
+
+class MpnpError(Exception):
+    """Base of every error that mpnp raises on purpose; the command line prints it as one line."""
+
+
+class InputError(MpnpError, ValueError):
+    """The arguments or the data are not what the call expects."""
+
+
+class RunError(MpnpError):
+    """A run directory or checkpoint is missing, damaged, foreign or in the way."""
+
+
+class DivergedError(MpnpError):
+    """Training met a loss or gradient that is not finite."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> InputError:
+    """The error for a name that is in no catalogue, with the nearest name that is."""
+    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.4)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return InputError(f"unknown {kind} '{name}'.{hint} {listing}")

@@ -1,0 +1,44 @@
+"""The backbone of CANP: self-attention among the context, cross-attention from each target."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mpnp.networks.attention import KeyValues, MultiHeadAttention
+from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
+from mpnp.networks.dense import MLP
+from mpnp.networks.encoders import AbstractSetEncoder
+from mpnp.tasks.task import PointSet
+
+__all__ = ["AttentiveBackbone"]
+
+
+class AttentiveBackbone(AbstractBackbone):
+    """$r_c(x) = \\mathrm{MHA}(r_q(x), r_k, r_v)$, where one network makes queries and keys from inputs.
+
+    A token is the key $r_k$ and the value $r_v$ of a point side by side.
+    """
+
+    value_encoder: AbstractSetEncoder
+    coordinate_encoder: MLP
+    cross_attention: MultiHeadAttention
+    width: int = eqx.field(static=True)
+
+    @property
+    def token_dim(self) -> int:
+        """Key and value, each of the representation's width."""
+        return 2 * self.width
+
+    def embed(self, points: PointSet) -> Tokens:
+        keys, values = self.coordinate_encoder(points.x), self.value_encoder(points)
+        keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
+        return Tokens(jnp.concatenate([keys, values], axis=-1), points.mask.astype(values.dtype))
+
+    def read(
+        self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens
+    ) -> Float[Array, "*#batch target width"]:
+        sources = []
+        for part in tokens:
+            keys, values = jnp.split(part.features, 2, axis=-1)
+            sources.append(KeyValues(keys, values, part.weights))
+        return self.cross_attention(self.coordinate_encoder(x_target), *sources)

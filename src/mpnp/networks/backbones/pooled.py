@@ -1,0 +1,36 @@
+"""The backbone of CNP: the mean of the points' features, the same at every target."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
+from mpnp.networks.encoders import AbstractSetEncoder
+from mpnp.tasks.task import PointSet
+
+__all__ = ["PooledBackbone"]
+
+
+class PooledBackbone(AbstractBackbone):
+    """$r_c = \\frac{1}{|c|}\\sum_{i \\in c} \\mathrm{MLP}(z_i)$; the empty set has the representation zero."""
+
+    encoder: AbstractSetEncoder
+    width: int = eqx.field(static=True)
+
+    @property
+    def token_dim(self) -> int:
+        """A token is the point's representation itself."""
+        return self.width
+
+    def embed(self, points: PointSet) -> Tokens:
+        features = self.encoder(points)
+        return Tokens(features, points.mask.astype(features.dtype))
+
+    def read(
+        self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens
+    ) -> Float[Array, "*#batch 1 width"]:
+        # Sums of the sets are added, never their means: each token of the union weighs the same, wherever it came from.
+        total = sum(jnp.einsum("...p,...pd->...d", part.weights, part.features) for part in tokens)
+        count = sum(part.weights.sum(axis=-1) for part in tokens)
+        mean = total / jnp.where(count > 0, count, 1)[..., None]
+        return mean[..., None, :]

@@ -1,0 +1,143 @@
+"""Tasks: sets of points of one function, some observed (context), some to be predicted (target).
+
+Arrays have fixed numbers of slots, so that tasks of many sizes share one compiled program; boolean masks say which slots
+hold a point. Both classes zero every slot outside their masks on construction, so what was in a padded slot, even a NaN,
+cannot reach a number or a gradient.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num
+
+from mpnp.errors import InputError
+
+__all__ = ["PointSet", "Task", "masked_mean"]
+
+
+class PointSet(eqx.Module):
+    """Observed points $Z_c = \\{(x_i, y_i)\\}$: what a model conditions on.
+
+    Leading axes, if any, are sets of their own (one bootstrap sample each, say); `x`, `y` and `mask` broadcast along them.
+
+    >>> PointSet.observed(x=[0.0, 1.0], y=[0.5, -0.5]).x.shape
+    (2, 1)
+    """
+
+    x: Float[Array, "*#batch point x_dim"]
+    y: Float[Array, "*#batch point y_dim"]
+    mask: Bool[Array, "*#batch point"]
+
+    def __init__(
+        self,
+        x: Float[Array, "*#batch point x_dim"],
+        y: Float[Array, "*#batch point y_dim"],
+        mask: Bool[Array, "*#batch point"],
+    ) -> None:
+        self.x = jnp.where(mask[..., None], x, 0)
+        self.y = jnp.where(mask[..., None], y, 0)
+        self.mask = mask
+
+    @staticmethod
+    def observed(x: object, y: object) -> "PointSet":
+        """Check a user's arrays or lists and make a context of all their points; both may be empty."""
+        inputs, outputs = _matrix("x", x), _matrix("y", y)
+        if len(inputs) != len(outputs):
+            raise InputError(
+                f"x and y must have one row a point: x has {len(inputs)} rows, y has {len(outputs)}; "
+                "drop or fill the points that lack a partner"
+            )
+        return PointSet(jnp.asarray(inputs), jnp.asarray(outputs), jnp.ones(len(inputs), bool))
+
+    def union(self, other: "PointSet") -> "PointSet":
+        """All points of both sets, side by side along the point axis."""
+        batch = jnp.broadcast_shapes(*(part.shape[:-2] for part in (self.x, self.y, other.x, other.y)))
+
+        def join(a: Num[Array, "..."], b: Num[Array, "..."], axis: int) -> Num[Array, "..."]:
+            parts = [jnp.broadcast_to(part, (*batch, *part.shape[axis:])) for part in (a, b)]
+            return jnp.concatenate(parts, axis=axis)
+
+        mask = join(self.mask, other.mask, -1)
+        return PointSet(join(self.x, other.x, -2), join(self.y, other.y, -2), mask)
+
+
+class Task(eqx.Module):
+    """One task $\\tau = (Z, c)$: all points with the masks of the context and of the target."""
+
+    x: Float[Array, "point x_dim"]
+    y: Float[Array, "point y_dim"]
+    context_mask: Bool[Array, " point"]
+    target_mask: Bool[Array, " point"]
+
+    def __init__(
+        self,
+        x: Float[Array, "point x_dim"],
+        y: Float[Array, "point y_dim"],
+        context_mask: Bool[Array, " point"],
+        target_mask: Bool[Array, " point"],
+    ) -> None:
+        used = (context_mask | target_mask)[:, None]
+        self.x = jnp.where(used, x, 0)
+        self.y = jnp.where(used, y, 0)
+        self.context_mask = context_mask
+        self.target_mask = target_mask
+
+    @staticmethod
+    def split(x: object, y: object, num_context: int) -> "Task":
+        """A task from a user's arrays, whose first `num_context` points are the context and the rest the target."""
+        points = PointSet.observed(x, y)
+        if not 0 <= num_context <= len(points.mask):
+            raise InputError(f"num_context must lie between 0 and the {len(points.mask)} points given, got {num_context}")
+        is_context = jnp.arange(len(points.mask)) < num_context
+        return Task(points.x, points.y, is_context, ~is_context)
+
+    @property
+    def mask(self) -> Bool[Array, " point"]:
+        """All points of the task, $[n] = c \\cup t$: the paper's losses sum over these."""
+        return self.context_mask | self.target_mask
+
+    @property
+    def num_points(self) -> Int[Array, ""]:
+        """The number of points $n$, at least one so that it can divide."""
+        return jnp.maximum(self.mask.sum(), 1)
+
+    @property
+    def context(self) -> PointSet:
+        """The context $Z_c$, with no trace of the other points."""
+        return PointSet(self.x, self.y, self.context_mask)
+
+    @property
+    def points(self) -> PointSet:
+        """All points $Z$, context and target alike."""
+        return PointSet(self.x, self.y, self.mask)
+
+
+def masked_mean(
+    values: Float[Array, "*batch point"], mask: Bool[Array, "*#batch point"]
+) -> Float[Array, "*batch"]:
+    """The mean over the points in the mask, zero where there is none."""
+    total = jnp.sum(values, axis=-1, where=mask)
+    return total / jnp.maximum(mask.sum(axis=-1), 1)
+
+
+def _matrix(name: str, values: object) -> Float[np.ndarray, "point dim"]:
+    """A finite float matrix of one row a point from what a user gave; a plain sequence becomes one column."""
+    if values is None:
+        raise InputError(f"{name} is missing: every point needs both x and y")
+    try:
+        matrix = np.asarray(values)
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold numbers in rows of equal length: {error}") from None
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2:
+        raise InputError(
+            f"{name} must have shape (points,) or (points, dimensions), got {matrix.shape}; pass one task at a time"
+        )
+    if not np.isfinite(matrix).all():
+        row = int(np.argmax(~np.isfinite(matrix).all(axis=1)))
+        raise InputError(f"{name} must be finite, but row {row} is {matrix[row].tolist()}; drop or repair such points")
+    return matrix.astype(jax.dtypes.canonicalize_dtype(matrix.dtype))
