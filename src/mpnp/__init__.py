@@ -1,0 +1,34 @@
+"""Neural processes with martingale posteriors."""
+
+from mpnp.errors import DivergedError, InputError, MpnpError, RunError
+from mpnp.models.catalogue import MODELS, build, num_parameters
+from mpnp.models.settings import ModelSettings
+from mpnp.networks.predictive import Predictive
+from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
+from mpnp.runs import RunConfig, load_model
+from mpnp.tasks.catalogue import TASKS, find_family
+from mpnp.tasks.task import PointSet, Task
+from mpnp.train import resume, train
+
+__all__ = [
+    "LEARNING_RATE_GRID",
+    "MODELS",
+    "RECIPES",
+    "TASKS",
+    "DivergedError",
+    "InputError",
+    "ModelSettings",
+    "MpnpError",
+    "Predictive",
+    "PointSet",
+    "Recipe",
+    "RunConfig",
+    "RunError",
+    "Task",
+    "build",
+    "find_family",
+    "load_model",
+    "num_parameters",
+    "resume",
+    "train",
+]

@@ -44,9 +44,7 @@ class BootstrapNP(AbstractNeuralProcess):
             "base": -masked_mean(base.log_prob(task.y), task.mask),
         }
 
-    def predict_given(
-        self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Resamples
-    ) -> Predictive:
+    def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Resamples) -> Predictive:
         base = self.backbone.read(x_target, self.backbone.embed(context))
         resampled = self.backbone.read(x_target, self.backbone.embed(self.bootstrap(context, noise)))
         shift_x, shift_representation = jnp.split(self.adaptation(resampled), [x_target.shape[-1]], axis=-1)
@@ -66,9 +64,7 @@ class BootstrapNP(AbstractNeuralProcess):
         return PointSet(context.x, jax.lax.stop_gradient(y), context.mask)
 
 
-def resample_indices(
-    mask: Bool[Array, " context"], num_samples: int, *, key: PRNGKeyArray
-) -> Int[Array, "sample context"]:
+def resample_indices(mask: Bool[Array, " context"], num_samples: int, *, key: PRNGKeyArray) -> Int[Array, "sample context"]:
     """For each slot of each sample, a slot drawn evenly from those in the mask."""
     # Slots lead, so that appending padded slots leaves the draws of the others as they were.
     position = jax.random.uniform(key, (mask.shape[0], num_samples))

@@ -11,7 +11,7 @@ from mpnp.errors import InputError, unknown_name
 from mpnp.models.bootstrap import BootstrapNP
 from mpnp.models.conditional import ConditionalNP
 from mpnp.models.contract import AbstractNeuralProcess
-from mpnp.models.direct import DirectMartingaleNP, SequentialGenerator, SimultaneousGenerator
+from mpnp.models.direct import AbstractPointGenerator, DirectMartingaleNP, SequentialGenerator, SimultaneousGenerator
 from mpnp.models.latent import BOUNDS, LatentNP
 from mpnp.models.martingale import MartingaleNP
 from mpnp.models.neural_bootstrap import NeuralBootstrapNP
@@ -54,21 +54,35 @@ def _neural_bootstrap(architecture: Architecture, parts: Parts) -> NeuralBootstr
 def _martingale(architecture: Architecture, parts: Parts) -> MartingaleNP:
     backbone = architecture.backbone(parts)
     generator = parts.isab(backbone.token_dim, backbone.token_dim)
-    return MartingaleNP(backbone, parts.decoder(backbone.width), generator, parts.settings.num_pseudo)
+    return MartingaleNP(
+        backbone=backbone,
+        decoder=parts.decoder(backbone.width),
+        generator=generator,
+        num_pseudo=parts.settings.num_pseudo,
+    )
 
 
 def _simultaneous(architecture: Architecture, parts: Parts) -> DirectMartingaleNP:
     width, point_dim = parts.settings.width, parts.x_dim + parts.y_dim
     generator = SimultaneousGenerator(parts.isab(width, point_dim), parts.linear(width, point_dim))
-    backbone = architecture.backbone(parts)
-    return DirectMartingaleNP(backbone, parts.decoder(backbone.width), generator, width, parts.settings.num_pseudo)
+    return _direct(architecture, parts, generator)
 
 
 def _sequential(architecture: Architecture, parts: Parts) -> DirectMartingaleNP:
     width = parts.settings.width
     generator = SequentialGenerator(parts.isab(width, parts.x_dim + parts.y_dim), parts.linear(width, parts.x_dim))
+    return _direct(architecture, parts, generator)
+
+
+def _direct(architecture: Architecture, parts: Parts, generator: AbstractPointGenerator) -> DirectMartingaleNP:
     backbone = architecture.backbone(parts)
-    return DirectMartingaleNP(backbone, parts.decoder(backbone.width), generator, width, parts.settings.num_pseudo)
+    return DirectMartingaleNP(
+        backbone=backbone,
+        decoder=parts.decoder(backbone.width),
+        generator=generator,
+        noise_dim=parts.settings.width,
+        num_pseudo=parts.settings.num_pseudo,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,9 +103,7 @@ class DirectMartingaleNP(AbstractMartingaleNP):
             "amortisation": -masked_mean(fit, completed.mask).mean(),
         }
 
-    def predict_given(
-        self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: PointNoise
-    ) -> Predictive:
+    def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: PointNoise) -> Predictive:
         completed = context.union(self.generate(context, noise))
         return self.decode(x_target, self.backbone.embed(completed))
 

@@ -35,9 +35,7 @@ class DiagonalNormal(eqx.Module):
         return jnp.sum((ratio**2 + shift**2 - 1) / 2 - jnp.log(ratio))
 
 
-Bound = Callable[
-    [Float[Array, " sample"], Float[Array, "sample latent"], DiagonalNormal, DiagonalNormal], Float[Array, ""]
-]
+Bound = Callable[[Float[Array, " sample"], Float[Array, "sample latent"], DiagonalNormal, DiagonalNormal], Float[Array, ""]]
 """From each sample's log-likelihood, the samples, the posterior they came from and the prior, to a bound on the evidence."""
 
 
@@ -86,9 +84,7 @@ class LatentNP(AbstractNeuralProcess):
         # 0.1 and 0.9 stand in the paper's appendix A.2 and A.3, whatever the floor of the outputs.
         return DiagonalNormal(mean, 0.1 + 0.9 * jax.nn.softplus(raw_std))
 
-    def draw_noise(
-        self, context: PointSet, num_samples: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "sample latent"]:
+    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample latent"]:
         return jax.random.normal(key, (num_samples, self.latent_dim), self.dtype)
 
     def loss_terms(self, task: Task, noise: Float[Array, "sample latent"]) -> LossTerms:

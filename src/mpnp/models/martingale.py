@@ -40,9 +40,7 @@ class AbstractMartingaleNP(AbstractNeuralProcess):
         return self.predict_pseudo_only_given(context, x_target, self.draw_noise(context, num_samples, key=key))
 
     @abc.abstractmethod
-    def predict_pseudo_only_given(
-        self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise
-    ) -> Predictive:
+    def predict_pseudo_only_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
         """Predict from the pseudo context that the draws make, without the context itself."""
 
     def with_num_pseudo(self, num_pseudo: int) -> Self:
@@ -67,13 +65,11 @@ class MartingaleNP(AbstractMartingaleNP):
     generator: ISAB
     num_pseudo: int = eqx.field(static=True)
 
-    def draw_noise(
-        self, context: PointSet, num_samples: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "sample pseudo token_dim"]:
+    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample pseudo token_dim"]:
         return jax.random.normal(key, (num_samples, self.num_pseudo, self.backbone.token_dim), self.dtype)
 
     def generate(self, context: Tokens, noise: Float[Array, "sample pseudo token_dim"]) -> Tokens:
-        """The pseudo contexts $R' \sim p(R' | R_c)$, exchangeable along the pseudo axis."""
+        """The pseudo contexts $R' \\sim p(R' | R_c)$, exchangeable along the pseudo axis."""
         features = self.generator(noise, context.features, context.weights)
         return Tokens(features, jnp.ones(features.shape[:-1], features.dtype))
 

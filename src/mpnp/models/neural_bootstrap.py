@@ -19,9 +19,7 @@ class NeuralBootstrapNP(AbstractNeuralProcess):
     backbone: AbstractBackbone
     decoder: GaussianDecoder
 
-    def draw_noise(
-        self, context: PointSet, num_samples: int, *, key: PRNGKeyArray
-    ) -> Float[Array, "sample context"]:
+    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample context"]:
         # Exponentials become Dirichlet weights once normalised. Slots lead, so that padding leaves the draws as they were.
         return jax.random.exponential(key, (context.mask.shape[0], num_samples), self.dtype).T
 

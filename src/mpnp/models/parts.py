@@ -65,7 +65,7 @@ def _self_attentive_encoder(parts: Parts, out_dim: int, depth: int) -> AbstractS
 
 def _pooled_backbone(parts: Parts) -> AbstractBackbone:
     width, depth = parts.settings.width, parts.settings.encoder_depth
-    return PooledBackbone(_pointwise_encoder(parts, width, depth), width)
+    return PooledBackbone(encoder=_pointwise_encoder(parts, width, depth), width=width)
 
 
 def _attentive_backbone(parts: Parts) -> AbstractBackbone:

@@ -50,9 +50,7 @@ class MultiHeadAttention(eqx.Module):
     outer_norm: LayerNorm
     num_heads: int = eqx.field(static=True)
 
-    def __init__(
-        self, query_dim: int, key_dim: int, value_dim: int, width: int, *, num_heads: int, key: PRNGKeyArray
-    ) -> None:
+    def __init__(self, query_dim: int, key_dim: int, value_dim: int, width: int, *, num_heads: int, key: PRNGKeyArray) -> None:
         if width % num_heads:
             raise InputError(f"num_heads must divide the attention width {width}, got num_heads={num_heads}")
         query_key, key_key, value_key, output_key = jax.random.split(key, 4)
@@ -106,9 +104,7 @@ class ISAB(eqx.Module):
     gather: MultiHeadAttention
     scatter: MultiHeadAttention
 
-    def __init__(
-        self, noise_dim: int, inducing_dim: int, width: int, *, num_heads: int, key: PRNGKeyArray
-    ) -> None:
+    def __init__(self, noise_dim: int, inducing_dim: int, width: int, *, num_heads: int, key: PRNGKeyArray) -> None:
         gather_key, scatter_key = jax.random.split(key)
         self.gather = MultiHeadAttention(inducing_dim, noise_dim, noise_dim, width, num_heads=num_heads, key=gather_key)
         self.scatter = MultiHeadAttention(noise_dim, width, width, width, num_heads=num_heads, key=scatter_key)
@@ -128,7 +124,7 @@ def _weighted_softmax(
 ) -> Float[Array, "*#batch point"]:
     """Softmax in which score i stands for `weights[i]` equal scores; all zeros if no weight is positive."""
     present = weights > 0
-    peak = jnp.max(scores, axis=-1, keepdims=True, where=present, initial=-jnp.inf)
+    peak = jnp.max(jnp.where(present, scores, -jnp.inf), axis=-1, keepdims=True, initial=-jnp.inf)
     peak = jax.lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0))
     # Absent scores are replaced before the exponential, not after: their gradient must be zero, never 0 * inf.
     mass = weights * jnp.exp(jnp.where(present, scores - peak, 0))

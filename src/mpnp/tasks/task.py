@@ -113,9 +113,7 @@ class Task(eqx.Module):
         return PointSet(self.x, self.y, self.mask)
 
 
-def masked_mean(
-    values: Float[Array, "*batch point"], mask: Bool[Array, "*#batch point"]
-) -> Float[Array, "*batch"]:
+def masked_mean(values: Float[Array, "*batch point"], mask: Bool[Array, "*#batch point"]) -> Float[Array, "*batch"]:
     """The mean over the points in the mask, zero where there is none."""
     total = jnp.sum(values, axis=-1, where=mask)
     return total / jnp.maximum(mask.sum(axis=-1), 1)

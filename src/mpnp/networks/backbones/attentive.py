@@ -34,9 +34,7 @@ class AttentiveBackbone(AbstractBackbone):
         keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
         return Tokens(jnp.concatenate([keys, values], axis=-1), points.mask.astype(values.dtype))
 
-    def read(
-        self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens
-    ) -> Float[Array, "*#batch target width"]:
+    def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch target width"]:
         sources = []
         for part in tokens:
             keys, values = jnp.split(part.features, 2, axis=-1)

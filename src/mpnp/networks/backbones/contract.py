@@ -24,15 +24,17 @@ class AbstractBackbone(eqx.Module):
     reads their union, in which every token counts by its weight alone.
     """
 
-    token_dim: eqx.AbstractVar[int]
     width: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def token_dim(self) -> int:
+        """Numbers in a token."""
 
     @abc.abstractmethod
     def embed(self, points: PointSet) -> Tokens:
         """The tokens $R_c$ of a set of points."""
 
     @abc.abstractmethod
-    def read(
-        self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens
-    ) -> Float[Array, "*#batch #target width"]:
+    def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch #target width"]:
         """The representation at each target, or one row if it is the same for all targets."""

@@ -26,9 +26,7 @@ class PooledBackbone(AbstractBackbone):
         features = self.encoder(points)
         return Tokens(features, points.mask.astype(features.dtype))
 
-    def read(
-        self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens
-    ) -> Float[Array, "*#batch 1 width"]:
+    def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch 1 width"]:
         # Sums of the sets are added, never their means: each token of the union weighs the same, wherever it came from.
         total = sum(jnp.einsum("...p,...pd->...d", part.weights, part.features) for part in tokens)
         count = sum(part.weights.sum(axis=-1) for part in tokens)

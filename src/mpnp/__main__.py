@@ -1,0 +1,7 @@
+"""`python -m mpnp` is `mpnp`."""
+
+import sys
+
+from mpnp.cli import main
+
+sys.exit(main())

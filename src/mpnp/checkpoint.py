@@ -1,0 +1,75 @@
+"""Checkpoints: the arrays of a pytree and a JSON card in one safetensors file. Reading one never executes anything."""
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError, safe_open
+
+from mpnp.errors import RunError
+from mpnp.records import write_atomically
+
+__all__ = ["load", "read_card", "save"]
+
+FORMAT = "mpnp-checkpoint"
+VERSION = 1
+
+Tree = TypeVar("Tree")
+
+
+def save(path: Path, tree: Any, card: dict[str, Any]) -> None:
+    """Write the arrays of a pytree with a card of anything JSON can hold, atomically."""
+    arrays = {name: np.asarray(leaf) for name, leaf in _named_arrays(tree).items()}
+    header = {"format": FORMAT, "version": str(VERSION), "card": json.dumps(card, allow_nan=False)}
+    content = safetensors.numpy.save(arrays, metadata=header)
+    write_atomically(path, lambda file: file.write(content))
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """The card of a checkpoint, without its arrays."""
+    return _open(path)[0]
+
+
+def load(path: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
+    """Fill a pytree of the same shape with the arrays of a checkpoint; also return its card."""
+    card, stored = _open(path)
+    expected = _named_arrays(like)
+    if expected.keys() != stored.keys():
+        odd = sorted(expected.keys() ^ stored.keys())
+        raise RunError(f"{path} was saved from another model or optimiser: {len(odd)} arrays differ, such as '{odd[0]}'")
+    for name, leaf in expected.items():
+        if (stored[name].shape, stored[name].dtype) != (leaf.shape, leaf.dtype):
+            raise RunError(
+                f"{path} was saved with other settings: '{name}' is {stored[name].dtype}{list(stored[name].shape)}, "
+                f"expected {leaf.dtype}{list(leaf.shape)}"
+            )
+    arrays, static = eqx.partition(like, eqx.is_array)
+    paths, structure = jax.tree_util.tree_flatten_with_path(arrays)
+    filled = [jnp.asarray(stored[jax.tree_util.keystr(name)]) for name, _ in paths]
+    return eqx.combine(jax.tree.unflatten(structure, filled), static), card
+
+
+def _named_arrays(tree: Any) -> dict[str, jax.Array]:
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(tree, eqx.is_array))
+    return {jax.tree_util.keystr(name): leaf for name, leaf in leaves}
+
+
+def _open(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if not path.is_file():
+        raise RunError(f"{path} does not exist")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        raise RunError(f"{path} is damaged or not a checkpoint ({error}); restore it from a copy") from None
+    if header.get("format") != FORMAT:
+        raise RunError(f"{path} was not written by mpnp; expected a checkpoint of a run")
+    if int(header.get("version", 0)) > VERSION:
+        raise RunError(f"{path} was written by a newer mpnp (format {header['version']}); upgrade mpnp to read it")
+    return json.loads(header["card"]), arrays

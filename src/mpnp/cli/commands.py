@@ -1,0 +1,181 @@
+"""What each command does, given its options."""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from mpnp import plot as plotting
+from mpnp.cli.table import format_number, format_table
+from mpnp.errors import InputError
+from mpnp.evaluate import evaluate_run, family_for, with_num_pseudo
+from mpnp.metrics import COVERAGE_LEVELS
+from mpnp.models.catalogue import MODELS, build, num_parameters
+from mpnp.models.settings import ModelSettings
+from mpnp.recipes import Recipe, find_recipe
+from mpnp.records import write_json
+from mpnp.runs import RunConfig, RunDirectory, load_model
+from mpnp.tasks.catalogue import TASKS
+from mpnp.train import resume as resume_run
+from mpnp.train import train as train_run
+
+__all__ = ["evaluate", "list_models", "list_tasks", "plot", "train"]
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train a new run, or continue one."""
+    if options.resume is None:
+        config = _new_config(options)
+        out = options.out or Path("runs") / f"{config.model}-{config.task.replace(':', '.')}-{config.seed}"
+        run = lambda: train_run(config, out, quiet=options.quiet)  # noqa: E731 (the two cases differ in this alone)
+    else:
+        out = options.resume
+        _check_resume(options, RunDirectory(out).config())
+        run = lambda: resume_run(out, quiet=options.quiet)  # noqa: E731
+    try:
+        run()
+    except KeyboardInterrupt:
+        print(f"saved; continue with: mpnp train --resume {out}")
+        raise
+    progress = load_model(out)[2]["progress"]
+    print(
+        f"done: best validation log-likelihood a point {progress['best_score']:.4f} at step {progress['best_step']}, "
+        f"in {out}; score it with: mpnp evaluate {out}"
+    )
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """Score a run, write the record and show it."""
+    record = evaluate_run(
+        options.directory,
+        task=options.task,
+        num_tasks=options.num_tasks,
+        num_samples=options.num_samples,
+        num_pseudo=options.num_pseudo,
+    )
+    out = options.out or options.directory / "scores" / f"{record['task'].replace(':', '.')}.json"
+    write_json(out, record)
+    print(json.dumps(record, indent=2) if options.json else _score_table(record, out))
+
+
+def plot(options: argparse.Namespace) -> None:
+    """Draw the posterior of a run."""
+    model, config, _ = load_model(options.directory)
+    model = with_num_pseudo(model, options.num_pseudo)
+    family = family_for(model, options.task or config.task)
+    num_samples = options.num_samples or config.recipe.num_samples
+    figure = plotting.plot_posterior(model, family, num_samples=num_samples, seed=options.seed)
+    figure.suptitle(f"{config.model} trained on {config.task}, {config.recipe.steps:,} steps")
+    out = options.out or options.directory / "posterior.png"
+    plotting.save_figure(figure, out)
+    print(f"wrote {out}")
+
+
+def list_models(options: argparse.Namespace) -> None:
+    """Every model of the catalogue."""
+    rows = [
+        {
+            "name": name,
+            "parameters": num_parameters(build(name, key=jax.random.key(0))),
+            "title": entry.title,
+            "uncertainty": entry.uncertainty,
+        }
+        for name, entry in MODELS.items()
+    ]
+    _print_listing(rows, options.json)
+
+
+def list_tasks(options: argparse.Namespace) -> None:
+    """Every task family of the catalogue."""
+    rows = [
+        {"name": name, "x_dim": entry.family.x_dim, "y_dim": entry.family.y_dim, "description": entry.description}
+        for name, entry in TASKS.items()
+    ]
+    _print_listing(rows, options.json)
+
+
+def _print_listing(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    cells = [[f"{value:,}" if isinstance(value, int) else value for value in row.values()] for row in rows]
+    print(format_table(list(rows[0]), cells))
+
+
+def _given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that the user set on the command line."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _new_config(options: argparse.Namespace) -> RunConfig:
+    if options.model is None:
+        raise InputError("which model? Pass --model NAME ('mpnp models' lists them), or --resume RUN to continue a run")
+    top = {name: getattr(options, name) for name in ("task", "seed", "num_tasks")}
+    return RunConfig(
+        model=options.model,
+        recipe=dataclasses.replace(find_recipe(options.recipe or "short"), **_given(options, Recipe)),
+        settings=ModelSettings(**_given(options, ModelSettings)),
+        **{name: value for name, value in top.items() if value is not None},
+    )
+
+
+def _check_resume(options: argparse.Namespace, stored: RunConfig) -> None:
+    """Whatever the user repeats on the command line must agree with the run; it cannot be changed in mid-course."""
+    if options.out is not None and options.out.resolve() != options.resume.resolve():
+        raise InputError(f"--resume continues in {options.resume} itself; leave out --out {options.out}")
+    recipe = _given(options, Recipe)
+    if options.recipe is not None:
+        recipe = dataclasses.asdict(find_recipe(options.recipe)) | recipe
+    _require_equal(_given(options, RunConfig) | {"recipe": None}, dataclasses.asdict(stored), options.resume)
+    _require_equal(recipe, dataclasses.asdict(stored.recipe), options.resume)
+    _require_equal(_given(options, ModelSettings), dataclasses.asdict(stored.settings), options.resume)
+
+
+def _require_equal(given: Mapping[str, Any], stored: Mapping[str, Any], directory: Path) -> None:
+    for name, value in given.items():
+        if value is not None and stored[name] != value:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{directory} was started with {flag} {stored[name]}, not {value}; leave {flag} out to continue it, or "
+                "start a new run with --out"
+            )
+
+
+def _score_table(record: dict[str, Any], out: Path) -> str:
+    """Model and oracles side by side, then what the numbers mean and where they are kept."""
+    columns = {record["model"]: record["scores"]}
+    if record["oracle"]["available"]:
+        columns[f"oracle, std ≥ {record['oracle']['sigma_min']:g}"] = record["oracle"]["floored"]
+        columns["exact oracle"] = record["oracle"]["exact"]
+    labels = {
+        "context": "log-likelihood, context",
+        "target": "log-likelihood, target",
+        "task": "log-likelihood, task",
+        "joint": "joint log-likelihood, target",
+        "rmse": "RMSE",
+        "crps": "CRPS",
+    } | {f"coverage_{level}": f"coverage of the {level}% interval" for level in COVERAGE_LEVELS}
+    rows = []
+    for metric, label in labels.items():
+        means = [format_number(scores[metric]["mean"]) if metric in scores else "-" for scores in columns.values()]
+        rows.append([label, means[0], format_number(record["scores"][metric]["standard_error"]), *means[1:]])
+    if not record["oracle"]["available"]:
+        trimmed = record["scores"]["target"]["trimmed_mean"]
+        rows.append(["log-likelihood, target, trimmed mean", format_number(trimmed), "-"])
+    names = list(columns)
+    training, evaluation = record["training"], record["evaluation"]
+    return "\n".join(
+        [
+            format_table([f"per point, on {record['task']}", names[0], "± s.e.", *names[1:]], rows),
+            "",
+            f"{evaluation['num_tasks']:,} test tasks, K = {evaluation['num_samples']}; trained on {training['task']}, "
+            f"{training['best_step']:,} of {training['recipe']['steps']:,} steps of {training['recipe']['batch_size']} "
+            f"tasks, {training['cpu_seconds']:,.0f} CPU-seconds, seed {training['seed']}",
+            f"record: {out}",
+        ]
+    )

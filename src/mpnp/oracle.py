@@ -1,0 +1,96 @@
+"""The exact Gaussian process posterior, kernel parameters known: what no model can beat on average."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from tinygp.kernels import Kernel
+
+from mpnp.metrics import score_task
+from mpnp.networks.predictive import Predictive
+from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
+from mpnp.tasks.gaussian_process import GaussianProcessPrior
+from mpnp.tasks.sources import TaskSource
+from mpnp.tasks.task import Task
+
+__all__ = ["exact_joint_log_prob", "exact_posterior", "has_oracle", "oracle_scores"]
+
+
+def has_oracle(family: AbstractTaskFamily) -> bool:
+    """Whether the family's posterior is a Gaussian process; with Student-t noise it has no closed form."""
+    return isinstance(family, FunctionFamily) and isinstance(family.process, GaussianProcessPrior)
+
+
+def oracle_scores(
+    source: TaskSource, indices: Int[np.ndarray, " task"], *, sigma_min: float = 0.0, chunk: int = 1024
+) -> dict[str, Float[np.ndarray, " task"]]:
+    """Metrics of the exact posterior on these tasks, with its standard deviation raised to `sigma_min` where smaller.
+
+    The joint log-likelihood uses the full posterior covariance and knows no floor.
+    """
+    chunks = [_score_chunk(source, indices[i : i + chunk], sigma_min) for i in range(0, len(indices), chunk)]
+    return {name: np.concatenate([part[name] for part in chunks]) for name in chunks[0]}
+
+
+def _score_chunk(
+    source: TaskSource, indices: Int[np.ndarray, " task"], sigma_min: float
+) -> dict[str, Float[np.ndarray, " task"]]:
+    family = source.family
+    assert isinstance(family, FunctionFamily) and isinstance(family.process, GaussianProcessPrior)
+    process = family.process
+
+    def draw(index: Int[Array, ""]) -> tuple[Task, Kernel]:
+        key = source.task_key(index)
+        return family.sample(key), process.kernel(family.process_key(key))
+
+    # Tasks and kernels are drawn in float32, as for the models; only the linear algebra on them is in float64.
+    drawn = jax.device_get(jax.jit(jax.vmap(draw))(indices))
+    with jax.enable_x64(True):
+        tasks, kernels = jax.tree.map(_to_float64, drawn)
+
+        def score(task: Task, kernel: Kernel) -> dict[str, Float[Array, ""]]:
+            posterior = exact_posterior(kernel, process.noise_std, task)
+            floored = Predictive(posterior.loc, jnp.maximum(posterior.scale, sigma_min))
+            joint = exact_joint_log_prob(kernel, process.noise_std, task)
+            return score_task(floored, task) | {"joint": joint / jnp.maximum(task.target_mask.sum(), 1)}
+
+        return jax.device_get(jax.jit(jax.vmap(score))(tasks, kernels))
+
+
+def exact_posterior(kernel: Kernel, noise_std: float, task: Task) -> Predictive:
+    """Mean and standard deviation of a new noisy observation at every input of the task, given its context."""
+    mean, covariance = _condition(kernel, noise_std, task)
+    variance = jnp.diagonal(covariance) + noise_std**2
+    return Predictive(mean[None, :, None], jnp.sqrt(variance)[None, :, None])
+
+
+def exact_joint_log_prob(kernel: Kernel, noise_std: float, task: Task) -> Float[Array, ""]:
+    """Log density of all targets together, given the context."""
+    mean, covariance = _condition(kernel, noise_std, task)
+    factor = jnp.linalg.cholesky(_identity_outside(covariance, task.target_mask, noise_std))
+    residual = jnp.where(task.target_mask, task.y[:, 0] - mean, 0)
+    whitened = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
+    log_density = -(whitened**2) / 2 - jnp.log(jnp.diagonal(factor)) - jnp.log(2 * jnp.pi) / 2
+    return jnp.sum(log_density, where=task.target_mask)
+
+
+def _condition(kernel: Kernel, noise_std: float, task: Task) -> tuple[Float[Array, " point"], Float[Array, "point point"]]:
+    """Posterior mean and covariance of the function itself at all slots."""
+    prior = kernel(task.x, task.x)
+    factor = jnp.linalg.cholesky(_identity_outside(prior, task.context_mask, noise_std))
+    cross = jnp.where(task.context_mask[:, None], prior, 0)
+    whitened = jax.scipy.linalg.solve_triangular(factor, cross, lower=True)
+    observed = jax.scipy.linalg.solve_triangular(factor, task.context.y[:, 0], lower=True)
+    return whitened.T @ observed, prior - whitened.T @ whitened
+
+
+def _identity_outside(
+    covariance: Float[Array, "point point"], mask: Bool[Array, " point"], noise_std: float
+) -> Float[Array, "point point"]:
+    """The covariance of noisy observations in the mask; slots outside are independent of them and drop out."""
+    both = mask[:, None] & mask[None, :]
+    return jnp.where(both, covariance, 0) + jnp.diag(jnp.where(mask, noise_std**2, 1.0))
+
+
+def _to_float64(leaf: Float[np.ndarray, "..."] | Bool[np.ndarray, "..."]) -> Array:
+    return jnp.asarray(leaf, jnp.float64) if np.issubdtype(leaf.dtype, np.floating) else jnp.asarray(leaf)

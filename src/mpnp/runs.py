@@ -1,0 +1,144 @@
+"""Runs: what a training run is, and the directory it lives in."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import jax
+
+from mpnp import checkpoint
+from mpnp.errors import InputError, RunError
+from mpnp.models.catalogue import build, find_model
+from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.models.settings import ModelSettings
+from mpnp.recipes import Recipe
+from mpnp.records import read_json, write_atomically, write_json
+from mpnp.tasks.catalogue import find_family
+from mpnp.tasks.families import AbstractTaskFamily
+
+__all__ = ["RunConfig", "RunDirectory", "load_model"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run's numbers."""
+
+    model: str
+    task: str = "rbf"
+    seed: int = 0
+    num_tasks: int | None = None
+    recipe: Recipe = dataclasses.field(default_factory=Recipe)
+    settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
+
+    def __post_init__(self) -> None:
+        find_model(self.model)
+        find_family(self.task)
+        if not 0 <= self.seed < 2**32:
+            raise InputError(f"seed must lie between 0 and {2**32 - 1}, got {self.seed}")
+        if self.num_tasks is not None and self.num_tasks < self.recipe.batch_size:
+            raise InputError(
+                f"num_tasks must be at least one batch of {self.recipe.batch_size}, got {self.num_tasks}; "
+                "enlarge it or lower the batch size"
+            )
+
+    @property
+    def family(self) -> AbstractTaskFamily:
+        """The task family."""
+        return find_family(self.task)
+
+    def build_model(self) -> AbstractNeuralProcess:
+        """The model with its initial weights."""
+        init_key = jax.random.split(jax.random.key(self.seed), 3)[0]
+        family = self.family
+        return build(self.model, key=init_key, x_dim=family.x_dim, y_dim=family.y_dim, settings=self.settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """As nested dictionaries."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """From what `to_json` made."""
+        try:
+            parts = {"recipe": Recipe(**content["recipe"]), "settings": ModelSettings(**content["settings"])}
+            return cls(**{**content, **parts})
+        except (KeyError, TypeError) as error:
+            raise RunError(f"the configuration of this run was written by another version of mpnp ({error})") from None
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDirectory:
+    """The files of a run.
+
+    `config.json` what was asked for; `metrics.jsonl` losses and validation scores, the same on every repetition of the run;
+    `timing.jsonl` what they cost; `last` and `best.safetensors` the checkpoints; `scores/` records of evaluations.
+    """
+
+    path: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The configuration; a directory without it holds no run."""
+        return self.path / "config.json"
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint that training continues from: model, optimiser and step."""
+        return self.path / "last.safetensors"
+
+    @property
+    def best(self) -> Path:
+        """The model with the best validation score so far."""
+        return self.path / "best.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """Losses and validation scores."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def timing(self) -> Path:
+        """Seconds spent."""
+        return self.path / "timing.jsonl"
+
+    def create(self, config: RunConfig) -> None:
+        """Start a run here, unless there is one already."""
+        if self.config_file.exists():
+            raise RunError(f"{self.path} already holds a run; continue it with '--resume {self.path}' or choose another --out")
+        write_json(self.config_file, config.to_json())
+
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        if not self.config_file.exists():
+            raise RunError(f"{self.path} holds no run: {self.config_file.name} is missing; train one with 'mpnp train'")
+        return RunConfig.from_json(read_json(self.config_file))
+
+    def rewind_logs(self, step: int) -> None:
+        """Forget what was logged after a step: a run that resumes there will write it again."""
+        for log in (self.metrics, self.timing):
+            rows = [line for line in _lines(log) if _step(line) <= step]
+            write_atomically(log, lambda file, rows=rows: file.write("".join(rows).encode()))
+
+
+def load_model(directory: Path, *, which: str = "best") -> tuple[AbstractNeuralProcess, RunConfig, dict[str, Any]]:
+    """The model of a run at its best validation score, or its `last` state; with its configuration and card."""
+    run = RunDirectory(directory)
+    config = run.config()
+    if not run.best.exists():
+        raise RunError(f"{directory} has no validated checkpoint yet; continue it with 'mpnp train --resume {directory}'")
+    model, card = checkpoint.load(run.best, config.build_model())
+    return model, config, card
+
+
+def _lines(log: Path) -> list[str]:
+    return log.read_text().splitlines(keepends=True) if log.exists() else []
+
+
+def _step(line: str) -> float:
+    """The step of a log line; one that a kill cut short counts as later than any step."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")

@@ -1,0 +1,50 @@
+"""Score a model on a fixed set of tasks."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from mpnp.metrics import score_task
+from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.tasks.sources import TaskSource
+from mpnp.tasks.task import Task
+
+__all__ = ["Scorer", "make_scorer"]
+
+CHUNK = 128
+"""Tasks scored at once: enough to fill the machine, few enough to stay in memory for every model."""
+
+Scorer = Callable[[AbstractNeuralProcess, int], dict[str, Float[np.ndarray, " task"]]]
+
+
+def make_scorer(source: TaskSource, *, num_samples: int) -> Scorer:
+    """A function from a model and a number of tasks to each metric of each task.
+
+    One prediction at all points of a task serves its context, target and task scores, so all three see the same draws.
+    """
+
+    @eqx.filter_jit
+    def score_chunk(model: AbstractNeuralProcess, indices: Int[Array, " chunk"]) -> dict[str, Float[Array, " chunk"]]:
+        tasks = source.batch(indices)
+        keys = jax.vmap(source.noise_key)(indices)
+
+        def score(task: Task, key: PRNGKeyArray) -> dict[str, Float[Array, ""]]:
+            return score_task(model.predict(task.context, task.x, key=key, num_samples=num_samples), task)
+
+        return jax.vmap(score)(tasks, keys)
+
+    def score_tasks(model: AbstractNeuralProcess, num_tasks: int) -> dict[str, Float[np.ndarray, " task"]]:
+        chunks = []
+        for start in range(0, num_tasks, CHUNK):
+            indices = np.arange(start, min(start + CHUNK, num_tasks), dtype=np.uint32)
+            # A last, short chunk is filled up with repeats and cut, rather than compiled for its own size.
+            filled = np.resize(indices, min(CHUNK, num_tasks))
+            chunk = jax.device_get(score_chunk(model, jnp.asarray(filled)))
+            chunks.append({name: values[: len(indices)] for name, values in chunk.items()})
+        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+
+    return score_tasks

@@ -1,0 +1,71 @@
+"""Task families: where tasks come from.
+
+A family draws one task from one key. To add a family of functions, write a process, that is one sampler of function values
+at given inputs, and wrap it in a `FunctionFamily`; to add anything else, write a family with its own `sample`.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from mpnp.tasks.task import Task
+
+__all__ = ["AbstractProcess", "AbstractTaskFamily", "FunctionFamily", "sample_sizes"]
+
+
+class AbstractTaskFamily(eqx.Module):
+    """A distribution over tasks of fixed dimensions."""
+
+    x_dim: eqx.AbstractVar[int]
+    y_dim: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def sample(self, key: PRNGKeyArray) -> Task:
+        """Draw one task."""
+
+
+class AbstractProcess(eqx.Module):
+    """A stochastic process: a distribution over functions."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, "point x_dim"], key: PRNGKeyArray) -> Float[Array, "point y_dim"]:
+        """Draw one function and observe it at the inputs."""
+
+
+class FunctionFamily(AbstractTaskFamily):
+    """Functions of a process, observed under the paper's protocol.
+
+    Inputs are uniform in a box. The context has from 3 to `max_points` - 3 points, the target from 3 to what is left, both
+    evenly and anew for each task.
+    """
+
+    process: AbstractProcess
+    x_dim: int = eqx.field(static=True, default=1)
+    y_dim: int = eqx.field(static=True, default=1)
+    max_points: int = eqx.field(static=True, default=50)
+    low: float = eqx.field(static=True, default=-2.0)
+    high: float = eqx.field(static=True, default=2.0)
+
+    def sample(self, key: PRNGKeyArray) -> Task:
+        sizes_key, x_key, _ = jax.random.split(key, 3)
+        num_context, num_target = sample_sizes(self.max_points, key=sizes_key)
+        x = jax.random.uniform(x_key, (self.max_points, self.x_dim), minval=self.low, maxval=self.high)
+        y = self.process(x, self.process_key(key))
+        slot = jnp.arange(self.max_points)
+        in_context = slot < num_context
+        return Task(x, y, in_context, ~in_context & (slot < num_context + num_target))
+
+    def process_key(self, key: PRNGKeyArray) -> PRNGKeyArray:
+        """The part of a task's key that draws its function, from which an oracle can recover what was drawn."""
+        return jax.random.split(key, 3)[2]
+
+
+def sample_sizes(max_points: int, *, key: PRNGKeyArray, min_points: int = 3) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """$|c| \\sim U\\{3, \\dots, N - 3\\}$ and $|t| \\sim U\\{3, \\dots, N - |c|\\}$, ends included."""
+    context_key, target_key = jax.random.split(key)
+    num_context = jax.random.randint(context_key, (), min_points, max_points - min_points + 1)
+    num_target = jax.random.randint(target_key, (), min_points, max_points - num_context + 1)
+    return num_context, num_target

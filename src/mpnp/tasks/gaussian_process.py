@@ -1,0 +1,105 @@
+"""Gaussian process priors of the paper's regression experiments, with the kernels' parameters drawn anew for each function."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+from tinygp import GaussianProcess
+from tinygp.kernels import ExpSineSquared, ExpSquared, Kernel, Matern52
+from tinygp.kernels.distance import L2Distance
+
+from mpnp.tasks.families import AbstractProcess
+
+__all__ = [
+    "AbstractKernelPrior",
+    "GaussianProcessPrior",
+    "Matern52Prior",
+    "PeriodicPrior",
+    "RBFPrior",
+    "StudentTNoise",
+]
+
+Range = tuple[float, float]
+
+
+class AbstractKernelPrior(eqx.Module):
+    """A distribution over kernels."""
+
+    @abc.abstractmethod
+    def __call__(self, key: PRNGKeyArray) -> Kernel:
+        """Draw one kernel."""
+
+
+class RBFPrior(AbstractKernelPrior):
+    """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ with uniform length $\\ell$ and scale $s$."""
+
+    length: Range = (0.1, 0.6)
+    scale: Range = (0.1, 1.0)
+
+    def __call__(self, key: PRNGKeyArray) -> Kernel:
+        length, scale = _uniform(key, self.length, self.scale)
+        return scale**2 * ExpSquared(length, distance=L2Distance())
+
+
+class Matern52Prior(AbstractKernelPrior):
+    """$s^2 (1 + \\sqrt5 d + \\frac53 d^2) \\exp(-\\sqrt5 d)$ with $d = \\|x - x'\\|/\\ell$; the paper lost the exponential."""
+
+    length: Range = (0.1, 0.6)
+    scale: Range = (0.1, 1.0)
+
+    def __call__(self, key: PRNGKeyArray) -> Kernel:
+        length, scale = _uniform(key, self.length, self.scale)
+        return scale**2 * Matern52(length, distance=L2Distance())
+
+
+class PeriodicPrior(AbstractKernelPrior):
+    """$s^2 \\exp(-2 \\sin^2(\\pi \\|x - x'\\|_1 / p)/\\ell^2)$ with uniform period $p$; the paper squares the distance."""
+
+    length: Range = (0.1, 0.6)
+    scale: Range = (0.1, 1.0)
+    period: Range = (0.1, 0.5)
+
+    def __call__(self, key: PRNGKeyArray) -> Kernel:
+        length, scale, period = _uniform(key, self.length, self.scale, self.period)
+        return scale**2 * ExpSineSquared(period, gamma=2 / length**2)
+
+
+class GaussianProcessPrior(AbstractProcess):
+    """A zero-mean Gaussian process with a kernel from the prior, observed with Gaussian noise.
+
+    The noise of 0.02 stands in the authors' code, not in the paper; its variance is also all the jitter that float32 needs.
+    """
+
+    kernel_prior: AbstractKernelPrior
+    noise_std: float = eqx.field(static=True, default=0.02)
+
+    def __call__(self, x: Float[Array, "point x_dim"], key: PRNGKeyArray) -> Float[Array, "point 1"]:
+        _, draw_key = jax.random.split(key)
+        process = GaussianProcess(self.kernel(key), x, diag=jnp.asarray(self.noise_std**2, x.dtype))
+        return process.sample(draw_key)[:, None]
+
+    def kernel(self, key: PRNGKeyArray) -> Kernel:
+        """The kernel of the function that this key draws."""
+        kernel_key, _ = jax.random.split(key)
+        return self.kernel_prior(kernel_key)
+
+
+class StudentTNoise(AbstractProcess):
+    """Adds $\\gamma\\,T(2.1)$ to every observation of a process, context included, with $\\gamma \\sim U(0, 0.15)$ a point."""
+
+    process: AbstractProcess
+    degrees_of_freedom: float = eqx.field(static=True, default=2.1)
+    max_gamma: float = eqx.field(static=True, default=0.15)
+
+    def __call__(self, x: Float[Array, "point x_dim"], key: PRNGKeyArray) -> Float[Array, "point y_dim"]:
+        process_key, gamma_key, t_key = jax.random.split(key, 3)
+        clean = self.process(x, process_key)
+        gamma = jax.random.uniform(gamma_key, clean.shape, maxval=self.max_gamma)
+        return clean + gamma * jax.random.t(t_key, self.degrees_of_freedom, clean.shape)
+
+
+def _uniform(key: PRNGKeyArray, *ranges: Range) -> list[Float[Array, ""]]:
+    keys = jax.random.split(key, len(ranges))
+    return [jax.random.uniform(k, minval=low, maxval=high) for k, (low, high) in zip(keys, ranges, strict=True)]
