@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import jax
 
@@ -58,12 +58,12 @@ class RunConfig:
         """As nested dictionaries."""
         return dataclasses.asdict(self)
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> "RunConfig":
         """From what `to_json` made."""
         try:
             parts = {"recipe": Recipe(**content["recipe"]), "settings": ModelSettings(**content["settings"])}
-            return cls(**{**content, **parts})
+            return RunConfig(**{**content, **parts})
         except (KeyError, TypeError) as error:
             raise RunError(f"the configuration of this run was written by another version of mpnp ({error})") from None
 
@@ -122,9 +122,9 @@ class RunDirectory:
             write_atomically(log, lambda file, rows=rows: file.write("".join(rows).encode()))
 
 
-def load_model(directory: Path, *, which: str = "best") -> tuple[AbstractNeuralProcess, RunConfig, dict[str, Any]]:
-    """The model of a run at its best validation score, or its `last` state; with its configuration and card."""
-    run = RunDirectory(directory)
+def load_model(directory: str | Path) -> tuple[AbstractNeuralProcess, RunConfig, dict[str, Any]]:
+    """The model of a run at its best validation score, with the run's configuration and the checkpoint's card."""
+    run = RunDirectory(Path(directory))
     config = run.config()
     if not run.best.exists():
         raise RunError(f"{directory} has no validated checkpoint yet; continue it with 'mpnp train --resume {directory}'")

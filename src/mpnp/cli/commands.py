@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +81,7 @@ def list_models(options: argparse.Namespace) -> None:
     rows = [
         {
             "name": name,
-            "parameters": num_parameters(build(name, key=jax.random.key(0))),
+            "parameters": num_parameters(jax.eval_shape(functools.partial(build, name), key=jax.random.key(0))),
             "title": entry.title,
             "uncertainty": entry.uncertainty,
         }

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 from jaxtyping import PRNGKeyArray
 
@@ -137,5 +136,5 @@ def build(
 
 
 def num_parameters(model: AbstractNeuralProcess) -> int:
-    """The number of trainable numbers."""
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    """The number of trainable numbers; every leaf of a model is a trainable array."""
+    return sum(leaf.size for leaf in jax.tree.leaves(model))

@@ -5,7 +5,8 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.errors import InputError
 from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
@@ -52,7 +53,7 @@ class AbstractNeuralProcess(eqx.Module):
     def predict(
         self,
         context: PointSet,
-        x_target: Float[Array, "target x_dim"],
+        x_target: Shaped[Array, "..."] | Shaped[np.ndarray, "..."],
         *,
         key: PRNGKeyArray,
         num_samples: int = 10,
@@ -61,8 +62,7 @@ class AbstractNeuralProcess(eqx.Module):
 
         A conditional model has only one function and returns one component whatever `num_samples` is.
         """
-        self._check(context, x_target, num_samples)
-        x_target = jnp.asarray(x_target, self.dtype)
+        x_target = self.check_targets(context, x_target, num_samples)
         return self.predict_given(context, x_target, self.draw_noise(context, num_samples, key=key))
 
     @property
@@ -92,8 +92,10 @@ class AbstractNeuralProcess(eqx.Module):
             representation = representation[None]
         return self.decoder(x_target, representation)
 
-    def _check(self, context: PointSet, x_target: Float[Array, "..."], num_samples: int) -> None:
-        """Shapes are known even while tracing, so a mistake is named before any arithmetic fails on it."""
+    def check_targets(
+        self, context: PointSet, x_target: Shaped[Array, "..."] | Shaped[np.ndarray, "..."], num_samples: int
+    ) -> Float[Array, "target x_dim"]:
+        """The targets as the model computes with them, or a clear error: shapes are known even while tracing."""
         got = (context.x.shape[-1], context.y.shape[-1])
         if got != (self.x_dim, self.y_dim):
             raise InputError(
@@ -105,3 +107,4 @@ class AbstractNeuralProcess(eqx.Module):
             raise InputError(f"x_target must have shape (targets, {self.x_dim}), got {shape}")
         if num_samples < 1:
             raise InputError(f"num_samples must be at least 1, got {num_samples}")
+        return jnp.asarray(x_target, self.dtype)

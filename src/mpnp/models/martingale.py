@@ -3,12 +3,12 @@
 import abc
 import dataclasses
 import warnings
-from typing import Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.errors import InputError
 from mpnp.models.contract import AbstractNeuralProcess, LossTerms, Noise
@@ -34,23 +34,29 @@ class AbstractMartingaleNP(AbstractNeuralProcess):
     num_pseudo: eqx.AbstractVar[int]
 
     def predict_pseudo_only(
-        self, context: PointSet, x_target: Float[Array, "target x_dim"], *, key: PRNGKeyArray, num_samples: int = 10
+        self,
+        context: PointSet,
+        x_target: Shaped[Array, "..."] | Shaped[np.ndarray, "..."],
+        *,
+        key: PRNGKeyArray,
+        num_samples: int = 10,
     ) -> Predictive:
         """What the generated points alone say about the function: the right half of the paper's posterior figure."""
+        x_target = self.check_targets(context, x_target, num_samples)
         return self.predict_pseudo_only_given(context, x_target, self.draw_noise(context, num_samples, key=key))
 
     @abc.abstractmethod
     def predict_pseudo_only_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
         """Predict from the pseudo context that the draws make, without the context itself."""
 
-    def with_num_pseudo(self, num_pseudo: int) -> Self:
+    def with_num_pseudo(self, num_pseudo: int) -> "AbstractMartingaleNP":
         """The same weights with another number of pseudo points, at the price of another spread between functions."""
         if num_pseudo < 1:
             raise InputError(f"num_pseudo must be at least 1, got {num_pseudo}")
         if num_pseudo != self.num_pseudo:
             warnings.warn(
-                f"trained with num_pseudo={self.num_pseudo}, now {num_pseudo}: the spread between function draws shrinks as "
-                "num_pseudo grows, so the band is no longer the trained one",
+                f"trained with num_pseudo={self.num_pseudo}, now {num_pseudo}: the spread between function draws depends on "
+                "num_pseudo and vanishes as it grows, so the band is no longer the trained one",
                 NumPseudoWarning,
                 stacklevel=2,
             )

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.errors import InputError
 from mpnp.networks.dense import Linear, linear
+from mpnp.tasks.task import concatenate
 
 __all__ = ["ISAB", "KeyValues", "LayerNorm", "MultiHeadAttention"]
 
@@ -68,9 +69,9 @@ class MultiHeadAttention(eqx.Module):
         """Attend to the union of the sources' rows; with no row of positive weight, to nothing."""
         projected = self.query_projection(query)
         # Each source is projected before the union is formed: rows shared by all samples are projected once.
-        keys = _concatenate([self.key_projection(source.keys) for source in sources])
-        values = _concatenate([self.value_projection(source.values) for source in sources])
-        weights = _concatenate([source.weights[..., None] for source in sources])[..., 0]
+        keys = concatenate([self.key_projection(source.keys) for source in sources])
+        values = concatenate([self.value_projection(source.values) for source in sources])
+        weights = concatenate([source.weights[..., None] for source in sources])[..., 0]
         attended = self._attend(projected, keys, values, weights)
         inner = self.inner_norm(projected + attended)
         return self.outer_norm(inner + jax.nn.relu(self.feed_forward(inner)))
@@ -130,11 +131,3 @@ def _weighted_softmax(
     mass = weights * jnp.exp(jnp.where(present, scores - peak, 0))
     total = mass.sum(axis=-1, keepdims=True)
     return mass / jnp.where(total > 0, total, 1)
-
-
-def _concatenate(parts: list[Float[Array, "..."]]) -> Float[Array, "..."]:
-    """Join along the point axis, the last but one, after broadcasting the axes before it."""
-    if len(parts) == 1:
-        return parts[0]
-    batch = jnp.broadcast_shapes(*(part.shape[:-2] for part in parts))
-    return jnp.concatenate([jnp.broadcast_to(part, (*batch, *part.shape[-2:])) for part in parts], axis=-2)

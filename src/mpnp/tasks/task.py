@@ -5,15 +5,17 @@ hold a point. Both classes zero every slot outside their masks on construction, 
 cannot reach a number or a gradient.
 """
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from mpnp.errors import InputError
 
-__all__ = ["PointSet", "Task", "masked_mean"]
+__all__ = ["PointSet", "Task", "concatenate", "masked_mean"]
 
 
 class PointSet(eqx.Module):
@@ -52,14 +54,8 @@ class PointSet(eqx.Module):
 
     def union(self, other: "PointSet") -> "PointSet":
         """All points of both sets, side by side along the point axis."""
-        batch = jnp.broadcast_shapes(*(part.shape[:-2] for part in (self.x, self.y, other.x, other.y)))
-
-        def join(a: Num[Array, "..."], b: Num[Array, "..."], axis: int) -> Num[Array, "..."]:
-            parts = [jnp.broadcast_to(part, (*batch, *part.shape[axis:])) for part in (a, b)]
-            return jnp.concatenate(parts, axis=axis)
-
-        mask = join(self.mask, other.mask, -1)
-        return PointSet(join(self.x, other.x, -2), join(self.y, other.y, -2), mask)
+        mask = concatenate([self.mask[..., None], other.mask[..., None]])[..., 0]
+        return PointSet(concatenate([self.x, other.x]), concatenate([self.y, other.y]), mask)
 
 
 class Task(eqx.Module):
@@ -117,6 +113,14 @@ def masked_mean(values: Float[Array, "*batch point"], mask: Bool[Array, "*#batch
     """The mean over the points in the mask, zero where there is none."""
     total = jnp.sum(values, axis=-1, where=mask)
     return total / jnp.maximum(mask.sum(axis=-1), 1)
+
+
+def concatenate(parts: Sequence[Shaped[Array, "..."]]) -> Shaped[Array, "..."]:
+    """Join along the point axis, the last but one, after broadcasting the axes before it."""
+    if len(parts) == 1:
+        return parts[0]
+    batch = jnp.broadcast_shapes(*(part.shape[:-2] for part in parts))
+    return jnp.concatenate([jnp.broadcast_to(part, (*batch, *part.shape[-2:])) for part in parts], axis=-2)
 
 
 def _matrix(name: str, values: object) -> Float[np.ndarray, "point dim"]:

@@ -1,0 +1,47 @@
+# Two commands do everything from a bare python3: `make quickstart` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: quickstart test lint format clean
+
+quickstart: $(VENV)/installed
+	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
+	@rm -rf runs/quickstart
+	@$(BIN)/mpnp train --model cnp --task rbf --recipe quick --steps 300 --out runs/quickstart
+	@echo; echo "Scoring an MPANP that was trained longer, beside the exact Gaussian process:"
+	@$(BIN)/mpnp evaluate examples/mpanp-rbf --num-tasks 512 --num-samples 10 --out runs/quickstart/mpanp-scores.json
+	@$(BIN)/mpnp plot examples/mpanp-rbf --num-samples 10 --out quickstart.png
+
+test: lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/installed-dev
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/basedpyright --level error
+	@$(BIN)/lint-imports --no-logo > /dev/null || $(BIN)/lint-imports --no-logo
+
+format: $(VENV)/installed-dev
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+$(VENV)/bin/python:
+	@echo "Creating the environment in $(VENV) ..."
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); sys.exit(None if ok else "mpnp needs Python 3.11 to 3.13, this is " + sys.version.split()[0] + "; pass PYTHON=/path/to/python")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing mpnp ..."
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@echo "Installing the tools for tests ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs quickstart.png

@@ -1,0 +1,10 @@
+"""Shapes are checked while tests run: every annotated array of the package is compared with its annotation."""
+
+import os
+
+# Programs in tests run once or twice: compiling them without costly optimisation is what saves time.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+
+from jaxtyping import install_import_hook
+
+install_import_hook("mpnp", "beartype.beartype").__enter__()

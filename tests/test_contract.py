@@ -1,0 +1,207 @@
+"""Laws that every model of the catalogue obeys. A new model is one row in the catalogue and inherits them all."""
+
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from models import (
+    CONTEXT,
+    NUM_SAMPLES,
+    NUM_SLOTS,
+    SETTINGS,
+    TARGET,
+    assert_trees_close,
+    gradient_given,
+    loss_given,
+    permute_noise,
+    permute_points,
+    predict_given,
+    small_model,
+    small_task,
+)
+
+from mpnp import checkpoint
+from mpnp.errors import InputError
+from mpnp.models.bootstrap import BootstrapNP
+from mpnp.models.catalogue import MODELS
+from mpnp.models.conditional import ConditionalNP
+from mpnp.models.neural_bootstrap import NeuralBootstrapNP
+from mpnp.tasks.task import PointSet, Task
+
+KEY = jax.random.key(7)
+ORDER = np.random.default_rng(3).permutation(NUM_SLOTS)
+RESAMPLING = (BootstrapNP, NeuralBootstrapNP)
+
+pytestmark = pytest.mark.parametrize("name", MODELS)
+
+
+def draw_noise(model, task, num_samples=NUM_SAMPLES):
+    return model.draw_noise(task.context, num_samples, key=KEY)
+
+
+def test_prediction_does_not_depend_on_context_order(name):
+    model, task = small_model(name), small_task()
+    noise = draw_noise(model, task)
+    straight = predict_given(model, task.context, task.x, noise)
+    permuted = predict_given(model, permute_points(task.context, ORDER), task.x, permute_noise(model, noise, ORDER))
+    assert_trees_close(permuted, straight, rtol=1e-4, atol=1e-5)
+
+
+def test_loss_does_not_depend_on_the_order_of_points(name):
+    model, task = small_model(name), small_task()
+    noise = draw_noise(model, task)
+    permuted = loss_given(model, permute_points(task, ORDER), permute_noise(model, noise, ORDER))
+    np.testing.assert_allclose(permuted, loss_given(model, task, noise), rtol=1e-5)
+
+
+def test_resampling_does_not_depend_on_context_order_in_distribution(name):
+    model, task = small_model(name), small_task()
+    if not isinstance(model, RESAMPLING):
+        # Draws of the other mechanisms belong to no point, so the same key must give the same numbers.
+        permuted = permute_points(task.context, ORDER)
+        assert_trees_close(draw_noise(model, Task(task.x, task.y, permuted.mask, ~permuted.mask)), draw_noise(model, task))
+        return
+    num_samples = 4000
+    means, errors = [], []
+    for context, key in ((task.context, KEY), (permute_points(task.context, ORDER), jax.random.key(8))):
+        draws = predict_given(model, context, task.x[TARGET], model.draw_noise(context, num_samples, key=key)).loc
+        means.append(draws.mean(axis=0))
+        errors.append(draws.var(axis=0) / num_samples)
+    assert np.all(np.abs(means[0] - means[1]) <= 5 * np.sqrt(errors[0] + errors[1]) + 1e-6)
+
+
+@pytest.mark.parametrize("junk", [1e6, np.nan, np.inf])
+def test_padded_points_have_no_effect_on_loss_or_gradient(name, junk):
+    model, clean, dirty = small_model(name), small_task(), small_task(junk=junk)
+    noise = draw_noise(model, clean)
+    assert loss_given(model, dirty, noise) == loss_given(model, clean, noise)
+    assert_trees_close(gradient_given(model, dirty, noise), gradient_given(model, clean, noise), rtol=0)
+
+
+def test_more_padding_changes_no_number(name):
+    model, short, long = small_model(name), small_task(), small_task(num_slots=NUM_SLOTS + 5, junk=np.nan)
+    noises = [draw_noise(model, task) for task in (short, long)]
+    np.testing.assert_allclose(loss_given(model, long, noises[1]), loss_given(model, short, noises[0]), rtol=1e-5)
+    predictions = [predict_given(model, task.context, short.x, noise) for task, noise in zip((short, long), noises, strict=True)]
+    assert_trees_close(predictions[1], predictions[0], rtol=1e-4, atol=1e-5)
+    gradients = [gradient_given(model, task, noise) for task, noise in zip((short, long), noises, strict=True)]
+    assert_trees_close(gradients[1], gradients[0], rtol=1e-3, atol=1e-5)
+
+
+def test_targets_have_no_effect_on_the_prediction(name):
+    model, task = small_model(name), small_task()
+    noise = draw_noise(model, task)
+    other = Task(task.x, task.y.at[TARGET].add(5.0), task.context_mask, task.target_mask)
+    assert_trees_close(
+        predict_given(model, other.context, task.x, noise), predict_given(model, task.context, task.x, noise), rtol=0
+    )
+
+
+def test_target_predictions_are_equivariant_and_independent_of_other_targets(name):
+    model, task = small_model(name), small_task()
+    noise = draw_noise(model, task)
+    everything = predict_given(model, task.context, task.x, noise)
+    chosen = np.array([8, 1, 5])
+    some = predict_given(model, task.context, task.x[chosen], noise)
+    assert_trees_close(some, jax.tree.map(lambda leaf: leaf[:, chosen], everything), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("context", [CONTEXT, CONTEXT[:1], CONTEXT[:0]], ids=["four points", "one point", "empty"])
+def test_loss_and_every_gradient_are_finite(name, context):
+    model, task = small_model(name), small_task(context=context)
+    noise = draw_noise(model, task)
+    assert jnp.isfinite(loss_given(model, task, noise))
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient_given(model, task, noise)))
+
+
+def test_every_parameter_gets_a_gradient(name):
+    model, task = small_model(name), small_task()
+    gradient = gradient_given(model, task, draw_noise(model, task))
+    silent = [
+        jax.tree_util.keystr(path)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(gradient)
+        # A key's bias shifts all scores of a query alike, which softmax ignores.
+        if not jnp.any(leaf) and "key_projection.bias" not in jax.tree_util.keystr(path)
+    ]
+    assert silent == []
+
+
+def test_context_of_no_rows_predicts_as_an_empty_mask_does(name):
+    model, task = small_model(name), small_task(context=CONTEXT[:0])
+    nothing = PointSet.observed(np.zeros((0, 1), np.float32), np.zeros((0, 1), np.float32))
+    got = model.predict(nothing, task.x, key=KEY, num_samples=NUM_SAMPLES)
+    wanted = model.predict(task.context, task.x, key=KEY, num_samples=NUM_SAMPLES)
+    assert_trees_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_batches_agree_with_one_task_at_a_time(name):
+    model, tasks = small_model(name), [small_task(), small_task(context=CONTEXT[:2]), small_task(context=CONTEXT[:0])]
+    noises = [draw_noise(model, task) for task in tasks]
+    batch, noise_batch = (jax.tree.map(lambda *leaves: jnp.stack(leaves), *items) for items in (tasks, noises))
+    batched = jax.jit(jax.vmap(lambda task, noise: sum(model.loss_terms(task, noise).values())))(batch, noise_batch)
+    single = [sum(model.loss_terms(task, noise).values()) for task, noise in zip(tasks, noises, strict=True)]
+    np.testing.assert_allclose(batched, jnp.stack(single), rtol=1e-5)
+
+
+def test_the_key_decides_every_draw(name):
+    model, task = small_model(name), small_task()
+    first, again, other = (
+        model.predict(task.context, task.x, key=key, num_samples=NUM_SAMPLES) for key in (KEY, KEY, jax.random.key(8))
+    )
+    assert_trees_close(again, first, rtol=0)
+    assert bool(jnp.all(other.loc == first.loc)) == isinstance(model, ConditionalNP)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["float32", "float64"])
+def test_dtype_is_preserved(name, dtype):
+    with jax.enable_x64(True):
+        model, task = jax.tree.map(
+            lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf,
+            (small_model(name), small_task()),
+        )
+        loss, terms = model.loss(task, key=KEY, num_samples=NUM_SAMPLES)
+        predictive = model.predict(task.context, task.x, key=KEY, num_samples=NUM_SAMPLES)
+        gradient = gradient_given(model, task, draw_noise(model, task))
+        assert {leaf.dtype for leaf in jax.tree.leaves((loss, terms, predictive, gradient))} == {np.dtype(dtype)}
+
+
+def test_saved_and_loaded_model_gives_the_same_numbers(name, tmp_path: Path):
+    model, task = small_model(name), small_task()
+    checkpoint.save(tmp_path / "model.safetensors", model, {})
+    loaded, _ = checkpoint.load(tmp_path / "model.safetensors", jax.tree.map(jnp.zeros_like, model))
+    noise = draw_noise(model, task)
+    assert_trees_close(
+        predict_given(loaded, task.context, task.x, noise), predict_given(model, task.context, task.x, noise), rtol=0
+    )
+
+
+def test_any_dimensions_work(name):
+    model = small_model(name, x_dim=4, y_dim=3)
+    rng = np.random.default_rng(4)
+    x, y = jnp.asarray(rng.normal(size=(6, 4)), jnp.float32), jnp.asarray(rng.normal(size=(6, 3)), jnp.float32)
+    task = Task(x, y, jnp.arange(6) < 3, jnp.arange(6) >= 3)
+    loss, _ = eqx.filter_jit(model.loss)(task, key=KEY, num_samples=NUM_SAMPLES)
+    predictive = eqx.filter_jit(model.predict)(task.context, x, key=KEY, num_samples=NUM_SAMPLES)
+    assert jnp.isfinite(loss)
+    assert (model.x_dim, model.y_dim) == (4, 3)
+    assert predictive.loc.shape == (1 if isinstance(model, ConditionalNP) else NUM_SAMPLES, 6, 3)
+
+
+def test_standard_deviations_respect_their_floor(name):
+    model, task = small_model(name), small_task()
+    predictive = predict_given(model, task.context, 100 * task.x, draw_noise(model, task))
+    assert predictive.scale.min() >= SETTINGS.sigma_min
+
+
+def test_wrong_shapes_are_named(name):
+    model, task = small_model(name), small_task()
+    wide = PointSet.observed(np.zeros((2, 3)), np.zeros((2, 1)))
+    with pytest.raises(InputError, match="reads 1 input and 1 output dimensions, but the context has 3 and 1"):
+        model.predict(wide, task.x, key=KEY)
+    with pytest.raises(InputError, match=r"x_target must have shape \(targets, 1\), got \(5,\)"):
+        model.predict(task.context, jnp.zeros(5), key=KEY)
+    with pytest.raises(InputError, match="num_samples must be at least 1"):
+        model.predict(task.context, task.x, key=KEY, num_samples=0)
