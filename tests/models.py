@@ -54,14 +54,12 @@ def permute_noise(model: AbstractNeuralProcess, noise, order: np.ndarray):
     return noise[:, order] if isinstance(model, NeuralBootstrapNP) else noise
 
 
-@eqx.filter_jit
 def loss_given(model: AbstractNeuralProcess, task: Task, noise) -> jax.Array:
     return sum(model.loss_terms(task, noise).values())
 
 
-@eqx.filter_jit
-def gradient_given(model: AbstractNeuralProcess, task: Task, noise):
-    return eqx.filter_grad(loss_given)(model, task, noise)
+# Compiled once for each model and shape, and shared by all laws.
+loss_and_gradient = eqx.filter_jit(eqx.filter_value_and_grad(loss_given))
 
 
 @eqx.filter_jit

@@ -74,10 +74,10 @@ def test_heads_must_divide_the_width():
 
 
 def test_unknown_bound_is_refused_with_a_suggestion():
-    with pytest.raises(InputError, match="unknown bound 'elb'. Did you mean 'elbo'"):
+    with pytest.raises(InputError, match=r"unknown bound 'elb'\. Did you mean 'elbo'"):
         build("np", key=jax.random.key(0), settings=ModelSettings(bound="elb"))
 
 
 def test_unknown_model_is_refused_with_a_suggestion():
-    with pytest.raises(InputError, match="unknown model 'mpanpp'. Did you mean 'mpanp'"):
+    with pytest.raises(InputError, match=r"unknown model 'mpanpp'\. Did you mean 'mpanp'"):
         build("mpanpp", key=jax.random.key(0))

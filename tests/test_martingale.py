@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from models import CONTEXT, NUM_SAMPLES, SETTINGS, TARGET, assert_trees_close, permute_points, small_model, small_task
 
+from models import CONTEXT, NUM_SAMPLES, SETTINGS, TARGET, assert_trees_close, permute_points, small_model, small_task
 from mpnp.models.conditional import ConditionalNP
 from mpnp.models.martingale import MartingaleNP, NumPseudoWarning
 from mpnp.networks.backbones.contract import Tokens
