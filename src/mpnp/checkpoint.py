@@ -70,6 +70,10 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise RunError(f"{path} is damaged or not a checkpoint ({error}); restore it from a copy") from None
     if header.get("format") != FORMAT:
         raise RunError(f"{path} was not written by mpnp; expected a checkpoint of a run")
-    if int(header.get("version", 0)) > VERSION:
-        raise RunError(f"{path} was written by a newer mpnp (format {header['version']}); upgrade mpnp to read it")
-    return json.loads(header["card"]), arrays
+    try:
+        version, card = int(header["version"]), header["card"]
+        if version <= VERSION:
+            return json.loads(card), arrays
+    except (KeyError, ValueError) as error:
+        raise RunError(f"{path} is damaged: its header cannot be read ({error}); restore it from a copy") from None
+    raise RunError(f"{path} was written by a newer mpnp (format {version}); upgrade mpnp to read it")

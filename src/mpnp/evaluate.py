@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, RunError
 from mpnp.metrics import Summary, summarise
 from mpnp.models.catalogue import num_parameters
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.models.martingale import AbstractMartingaleNP
 from mpnp.oracle import has_oracle, oracle_scores
 from mpnp.records import environment
-from mpnp.runs import RunConfig, load_model
+from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import make_scorer
 from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.families import AbstractTaskFamily
@@ -24,7 +24,7 @@ __all__ = ["evaluate_run", "family_for", "with_num_pseudo"]
 
 
 def evaluate_run(
-    directory: Path,
+    directory: str | Path,
     *,
     task: str | None = None,
     num_tasks: int = 2_560,
@@ -36,17 +36,20 @@ def evaluate_run(
         raise InputError(f"num_tasks must be at least 1, got {num_tasks}")
     model, config, card = load_model(directory)
     model = with_num_pseudo(model, num_pseudo)
-    task_name, num_samples = task or config.task, num_samples or config.recipe.num_samples
+    task_name, num_samples = task or config.task, config.recipe.num_samples if num_samples is None else num_samples
     source = fixed_tasks(family_for(model, task_name), TEST_SEED)
     started = time.process_time()
-    scores = summarise(make_scorer(source, num_samples=num_samples)(model, num_tasks))
+    scores = make_scorer(source, num_samples=num_samples)(model, num_tasks)
     cpu_seconds = time.process_time() - started
+    broken = int((~np.isfinite(scores["task"])).sum())
+    if broken:
+        raise RunError(f"{directory} predicts numbers that are not finite on {broken} of {num_tasks} test tasks; train it anew")
     return {
         "kind": "score",
         "model": config.model,
         "parameters": num_parameters(model),
         "task": task_name,
-        "scores": scores,
+        "scores": summarise(scores),
         "oracle": _oracle(source, num_tasks, config.settings.sigma_min),
         "evaluation": {
             "test_seed": TEST_SEED,
@@ -56,7 +59,7 @@ def evaluate_run(
             "cpu_seconds": round(cpu_seconds, 3),
             "environment": environment(),
         },
-        "training": _training(config, card),
+        "training": _training(config, card, RunDirectory(Path(directory)).cpu_seconds()),
     }
 
 
@@ -91,7 +94,7 @@ def _oracle(source: TaskSource, num_tasks: int, sigma_min: float) -> dict[str, A
     return {"available": True, "sigma_min": sigma_min, "exact": exact, "floored": floored}
 
 
-def _training(config: RunConfig, card: dict[str, Any]) -> dict[str, Any]:
+def _training(config: RunConfig, card: dict[str, Any], cpu_seconds: float | None) -> dict[str, Any]:
     return {
         "task": config.task,
         "seed": config.seed,
@@ -99,7 +102,6 @@ def _training(config: RunConfig, card: dict[str, Any]) -> dict[str, Any]:
         "recipe": dataclasses.asdict(config.recipe),
         "settings": dataclasses.asdict(config.settings),
         "best_step": card["progress"]["best_step"],
-        "cpu_seconds": card["progress"]["cpu_seconds"],
-        "wall_seconds": card["progress"]["wall_seconds"],
+        "cpu_seconds": card["progress"]["cpu_seconds"] if cpu_seconds is None else cpu_seconds,
         "environment": card["environment"],
     }

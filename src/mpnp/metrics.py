@@ -27,7 +27,7 @@ def score_task(predictive: Predictive, task: Task) -> dict[str, Float[Array, ""]
     """Every metric of one task; a metric over no points is not a number."""
     log_prob = predictive.log_prob(task.y)
     error = jnp.square(predictive.mean - task.y).mean(axis=-1)
-    num_target = jnp.maximum(task.target_mask.sum(), 1)
+    num_target = jnp.where(task.target_mask.any(), task.target_mask.sum(), jnp.nan)
     scores = {
         "context": _mean_or_nan(log_prob, task.context_mask),
         "target": _mean_or_nan(log_prob, task.target_mask),

@@ -1,11 +1,13 @@
 """The exact Gaussian process posterior, kernel parameters known: what no model can beat on average."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Integer
 from tinygp.kernels import Kernel
 
+from mpnp.errors import InputError
 from mpnp.metrics import score_task
 from mpnp.networks.predictive import Predictive
 from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
@@ -22,7 +24,7 @@ def has_oracle(family: AbstractTaskFamily) -> bool:
 
 
 def oracle_scores(
-    source: TaskSource, indices: Int[np.ndarray, " task"], *, sigma_min: float = 0.0, chunk: int = 1024
+    source: TaskSource, indices: Integer[np.ndarray, " task"], *, sigma_min: float = 0.0, chunk: int = 1024
 ) -> dict[str, Float[np.ndarray, " task"]]:
     """Metrics of the exact posterior on these tasks, with its standard deviation raised to `sigma_min` where smaller.
 
@@ -33,28 +35,42 @@ def oracle_scores(
 
 
 def _score_chunk(
-    source: TaskSource, indices: Int[np.ndarray, " task"], sigma_min: float
+    source: TaskSource, indices: Integer[np.ndarray, " task"], sigma_min: float
 ) -> dict[str, Float[np.ndarray, " task"]]:
-    family = source.family
-    assert isinstance(family, FunctionFamily) and isinstance(family.process, GaussianProcessPrior)
-    process = family.process
-
-    def draw(index: Int[Array, ""]) -> tuple[Task, Kernel]:
-        key = source.task_key(index)
-        return family.sample(key), process.kernel(family.process_key(key))
-
     # Tasks and kernels are drawn in float32, as for the models; only the linear algebra on them is in float64.
-    drawn = jax.device_get(jax.jit(jax.vmap(draw))(indices))
+    drawn = jax.device_get(_draw(source, jnp.asarray(indices)))
+    _, prior = _gaussian_process(source.family)
     with jax.enable_x64(True):
         tasks, kernels = jax.tree.map(_to_float64, drawn)
+        return jax.device_get(_score(tasks, kernels, prior.noise_std, jnp.asarray(sigma_min, jnp.float64)))
 
-        def score(task: Task, kernel: Kernel) -> dict[str, Float[Array, ""]]:
-            posterior = exact_posterior(kernel, process.noise_std, task)
-            floored = Predictive(posterior.loc, jnp.maximum(posterior.scale, sigma_min))
-            joint = exact_joint_log_prob(kernel, process.noise_std, task)
-            return score_task(floored, task) | {"joint": joint / jnp.maximum(task.target_mask.sum(), 1)}
 
-        return jax.device_get(jax.jit(jax.vmap(score))(tasks, kernels))
+@eqx.filter_jit
+def _draw(source: TaskSource, indices: Integer[Array, " task"]) -> tuple[Task, Kernel]:
+    family, prior = _gaussian_process(source.family)
+
+    def draw(index: Integer[Array, ""]) -> tuple[Task, Kernel]:
+        key = source.task_key(index)
+        return family.sample(key), prior.kernel(family.process_key(key))
+
+    return jax.vmap(draw)(indices)
+
+
+@eqx.filter_jit
+def _score(tasks: Task, kernels: Kernel, noise_std: float, sigma_min: Float[Array, ""]) -> dict[str, Float[Array, " task"]]:
+    def score(task: Task, kernel: Kernel) -> dict[str, Float[Array, ""]]:
+        posterior = exact_posterior(kernel, noise_std, task)
+        floored = Predictive(posterior.loc, jnp.maximum(posterior.scale, sigma_min))
+        joint = exact_joint_log_prob(kernel, noise_std, task)
+        return score_task(floored, task) | {"joint": joint / jnp.maximum(task.target_mask.sum(), 1)}
+
+    return jax.vmap(score)(tasks, kernels)
+
+
+def _gaussian_process(family: AbstractTaskFamily) -> tuple[FunctionFamily, GaussianProcessPrior]:
+    if isinstance(family, FunctionFamily) and isinstance(family.process, GaussianProcessPrior):
+        return family, family.process
+    raise InputError("the exact posterior is known for Gaussian process families only")
 
 
 def exact_posterior(kernel: Kernel, noise_std: float, task: Task) -> Predictive:

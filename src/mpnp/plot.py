@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mpnp.errors import InputError
@@ -28,7 +29,7 @@ from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
 from mpnp.tasks.task import PointSet
 
-__all__ = ["plot_posterior", "save_figure"]
+__all__ = ["picture_format", "plot_posterior", "save_figure"]
 
 CONTEXT_SIZES = (4, 10, 25)
 """Context points in the rows of a figure: little, some and plenty."""
@@ -62,6 +63,8 @@ def plot_posterior(model: AbstractNeuralProcess, family: AbstractTaskFamily, *, 
     Martingale models also show what their pseudo contexts alone say, and the direct ones the points they made up. With more
     than one input dimension there is no line to draw, and predictions are set against the truth.
     """
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed must lie between 0 and {2**32 - 1}, got {seed}")
     panels = _panels(model, num_samples, jax.random.key(seed))
     scenes = [_scene(family, row, size, seed) for row, size in enumerate(CONTEXT_SIZES)]
     rows = [(scene, output) for scene in scenes for output in range(family.y_dim)]
@@ -73,11 +76,11 @@ def plot_posterior(model: AbstractNeuralProcess, family: AbstractTaskFamily, *, 
             squeeze=False,
             layout="constrained",
         )
+        for ax, title in zip(axes[0], panels, strict=True):
+            ax.set_title(title)
         for line, (scene, output) in zip(axes, rows, strict=True):
-            for ax, (title, draw) in zip(line, panels.items(), strict=True):
+            for ax, draw in zip(line, panels.values(), strict=True):
                 draw(ax, scene, output)
-                if line is axes[0]:
-                    ax.set_title(title)
             points = f"{int(scene.context.mask.sum())} context points"
             line[0].set_ylabel(points if family.y_dim == 1 else f"{points}\noutput {output + 1}")
         handles, labels = axes[0][0].get_legend_handles_labels()
@@ -87,12 +90,16 @@ def plot_posterior(model: AbstractNeuralProcess, family: AbstractTaskFamily, *, 
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure in the format that the file's ending names, atomically."""
-    endings = figure.canvas.get_supported_filetypes()
-    ending = path.suffix.lstrip(".").lower()
+    write_atomically(path, lambda file: figure.savefig(file, format=picture_format(path)))
+    plt.close(figure)
+
+
+def picture_format(path: Path) -> str:
+    """The format that a picture's file name asks for."""
+    endings, ending = FigureCanvasAgg.filetypes, path.suffix.lstrip(".").lower()
     if ending not in endings:
         raise InputError(f"cannot write a figure to '{path}': its name must end in one of .{', .'.join(sorted(endings))}")
-    write_atomically(path, lambda file: figure.savefig(file, format=ending))
-    plt.close(figure)
+    return ending
 
 
 def _panels(model: AbstractNeuralProcess, num_samples: int, key: PRNGKeyArray) -> dict[str, Draw]:

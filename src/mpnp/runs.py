@@ -42,6 +42,7 @@ class RunConfig:
                 f"num_tasks must be at least one batch of {self.recipe.batch_size}, got {self.num_tasks}; "
                 "enlarge it or lower the batch size"
             )
+        jax.eval_shape(self.build_model)  # settings that no model can have are refused here, before anything is written
 
     @property
     def family(self) -> AbstractTaskFamily:
@@ -59,13 +60,19 @@ class RunConfig:
         return dataclasses.asdict(self)
 
     @staticmethod
-    def from_json(content: Mapping[str, Any]) -> "RunConfig":
+    def from_json(content: Any) -> "RunConfig":
         """From what `to_json` made."""
         try:
             parts = {"recipe": Recipe(**content["recipe"]), "settings": ModelSettings(**content["settings"])}
             return RunConfig(**{**content, **parts})
         except (KeyError, TypeError) as error:
             raise RunError(f"the configuration of this run was written by another version of mpnp ({error})") from None
+
+    def require_own(self, path: Path, card: Mapping[str, Any]) -> None:
+        """Refuse a checkpoint of another run: two models may have arrays of the same names and shapes."""
+        other = RunConfig.from_json(card.get("config"))
+        if other != self:
+            raise RunError(f"{path} was saved by another run, of {other.model} on {other.task}; restore this run's own")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +110,11 @@ class RunDirectory:
         """Seconds spent."""
         return self.path / "timing.jsonl"
 
+    def cpu_seconds(self) -> float | None:
+        """CPU time of the run up to its last validation."""
+        rows = _lines(self.timing)
+        return json.loads(rows[-1])["cpu_seconds"] if rows else None
+
     def create(self, config: RunConfig) -> None:
         """Start a run here, unless there is one already."""
         if self.config_file.exists():
@@ -129,6 +141,7 @@ def load_model(directory: str | Path) -> tuple[AbstractNeuralProcess, RunConfig,
     if not run.best.exists():
         raise RunError(f"{directory} has no validated checkpoint yet; continue it with 'mpnp train --resume {directory}'")
     model, card = checkpoint.load(run.best, config.build_model())
+    config.require_own(run.best, card)
     return model, config, card
 
 
@@ -136,7 +149,7 @@ def _lines(log: Path) -> list[str]:
     return log.read_text().splitlines(keepends=True) if log.exists() else []
 
 
-def _step(line: str) -> float:
+def _step(line: str) -> int | float:
     """The step of a log line; one that a kill cut short counts as later than any step."""
     try:
         return json.loads(line)["step"]

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Integer, PRNGKeyArray
 
 from mpnp.metrics import score_task
 from mpnp.models.contract import AbstractNeuralProcess
@@ -28,7 +28,7 @@ def make_scorer(source: TaskSource, *, num_samples: int) -> Scorer:
     """
 
     @eqx.filter_jit
-    def score_chunk(model: AbstractNeuralProcess, indices: Int[Array, " chunk"]) -> dict[str, Float[Array, " chunk"]]:
+    def score_chunk(model: AbstractNeuralProcess, indices: Integer[Array, " chunk"]) -> dict[str, Float[Array, " chunk"]]:
         tasks = source.batch(indices)
         keys = jax.vmap(source.noise_key)(indices)
 

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Integer, PyTree
 from tqdm import tqdm
 
 from mpnp import checkpoint
@@ -51,7 +53,7 @@ class Progress:
 
 
 StepStats = dict[str, Float[Array, ""]]
-Step = Callable[[TrainState, Int[Array, " batch"], Int[Array, ""]], tuple[TrainState, StepStats]]
+Step = Callable[[TrainState, Integer[Array, " batch"], Integer[Array, ""]], tuple[TrainState, StepStats]]
 
 
 def train(config: RunConfig, out: str | Path, *, quiet: bool = False) -> AbstractNeuralProcess:
@@ -82,7 +84,7 @@ def make_step(config: RunConfig) -> Step:
     source = TaskSource(config.family, data_key)
 
     def batch_loss(
-        model: AbstractNeuralProcess, indices: Int[Array, " batch"], step: Int[Array, ""]
+        model: AbstractNeuralProcess, indices: Integer[Array, " batch"], step: Integer[Array, ""]
     ) -> tuple[Float[Array, ""], LossTerms]:
         tasks = source.batch(indices)
         keys = jax.random.split(jax.random.fold_in(noise_key, step), recipe.batch_size)
@@ -90,12 +92,13 @@ def make_step(config: RunConfig) -> Step:
         return loss.mean(), jax.tree.map(jnp.mean, terms)
 
     @eqx.filter_jit
-    def step(state: TrainState, indices: Int[Array, " batch"], step: Int[Array, ""]) -> tuple[TrainState, StepStats]:
+    def step(state: TrainState, indices: Integer[Array, " batch"], step: Integer[Array, ""]) -> tuple[TrainState, StepStats]:
         grad = eqx.filter_value_and_grad(batch_loss, has_aux=True)
         (loss, terms), gradient = grad(state.model, indices, step)
         updates, optimizer_state = optimizer.update(gradient, state.optimizer)
-        stats = {"loss": loss, **terms, "gradient_norm": optax.global_norm(gradient)}
-        return TrainState(eqx.apply_updates(state.model, updates), optimizer_state), stats
+        model = eqx.apply_updates(state.model, updates)
+        norms = {"gradient_norm": optax.tree.norm(gradient), "parameter_norm": optax.tree.norm(model)}
+        return TrainState(model, optimizer_state), {"loss": loss, **terms, **norms}
 
     return step
 
@@ -106,8 +109,11 @@ def _run(run: RunDirectory, config: RunConfig, quiet: bool) -> AbstractNeuralPro
     progress = Progress()
     if run.last.exists():
         state, card = checkpoint.load(run.last, state)
+        config.require_own(run.last, card)
         progress = Progress(**card["progress"])
-    run.rewind_logs(progress.step)
+        run.rewind_logs(progress.step)
+    else:
+        run.rewind_logs(-1)  # a run without a checkpoint starts over, its first validation included
     with tqdm(
         total=config.recipe.steps, initial=progress.step, desc=f"{config.model} on {config.task}", unit="step",
         disable=True if quiet else None,  # tqdm reads None as: show it if someone is watching a terminal
@@ -150,15 +156,17 @@ class _Loop:
                     raise KeyboardInterrupt
 
     def _validate(self, state: TrainState, progress: Progress) -> Progress:
-        scores = summarise(self.scorer(state.model, self.config.recipe.validation_tasks))
-        means = {name: scores[name]["mean"] for name in ("context", "target", "task")}
+        scores = self.scorer(state.model, self.config.recipe.validation_tasks)
+        summary = summarise(scores)
+        means = {name: summary[name]["mean"] for name in ("context", "target", "task")}
         _append(self.out.metrics, {"step": progress.step, "validation": means})
         timing = {"cpu_seconds": progress.cpu_seconds, "wall_seconds": progress.wall_seconds}
         _append(self.out.timing, {"step": progress.step, **timing})
-        score = means["task"]
+        score = means["task"] if np.isfinite(scores["task"]).all() else None
         if not self.quiet:
-            tqdm.write(f"step {progress.step:>6}  validation log-likelihood a point {score:.4f}", nolock=True)
-        if score is not None and math.isfinite(score) and (progress.best_score is None or score > progress.best_score):
+            shown = "none" if score is None else f"{score:.4f}"
+            tqdm.write(f"step {progress.step:>6}  validation log-likelihood a point {shown}", nolock=True)
+        if score is not None and (progress.best_score is None or score > progress.best_score):
             progress = dataclasses.replace(progress, best_score=score, best_step=progress.step)
             checkpoint.save(self.out.best, state.model, self._card(progress))
         return progress
@@ -171,11 +179,11 @@ class _Loop:
         }
 
     def _require_finite(self, stats: dict[str, float], step: int) -> None:
-        if math.isfinite(stats["loss"]) and math.isfinite(stats["gradient_norm"]):
+        if all(math.isfinite(stats[name]) for name in ("loss", "gradient_norm", "parameter_norm")):
             return
         kept = f"the checkpoint in {self.out.last} is intact" if self.out.last.exists() else "nothing was saved yet"
         raise DivergedError(
-            f"the loss or its gradient is not finite at step {step} (loss {stats['loss']}, gradient norm "
+            f"the loss, its gradient or the model is not finite at step {step} (loss {stats['loss']}, gradient norm "
             f"{stats['gradient_norm']}); {kept}. Start again with a smaller --learning-rate "
             f"(it was {self.config.recipe.learning_rate:g})"
         )
@@ -213,7 +221,7 @@ def _stop_signals() -> Iterator[list[int]]:
         if received:
             raise KeyboardInterrupt
         received.append(number)
-        tqdm.write("stopping after this step; press Ctrl-C again to stop at once without saving", nolock=True)
+        os.write(2, b"\nstopping after this step; press Ctrl-C again to stop at once without saving\n")
 
     try:
         previous = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -40,7 +40,8 @@ def train(options: argparse.Namespace) -> None:
     try:
         run()
     except KeyboardInterrupt:
-        print(f"saved; continue with: mpnp train --resume {out}")
+        kept = "saved" if RunDirectory(out).last.exists() else "nothing to save yet"
+        print(f"{kept}; continue with: mpnp train --resume {out}")
         raise
     progress = load_model(out)[2]["progress"]
     print(
@@ -65,13 +66,14 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Draw the posterior of a run."""
+    out = options.out or options.directory / "posterior.png"
+    plotting.picture_format(out)  # a name that cannot be written is refused before the work, not after
     model, config, _ = load_model(options.directory)
     model = with_num_pseudo(model, options.num_pseudo)
     family = family_for(model, options.task or config.task)
-    num_samples = options.num_samples or config.recipe.num_samples
+    num_samples = config.recipe.num_samples if options.num_samples is None else options.num_samples
     figure = plotting.plot_posterior(model, family, num_samples=num_samples, seed=options.seed)
     figure.suptitle(f"{config.model} trained on {config.task}, {config.recipe.steps:,} steps")
-    out = options.out or options.directory / "posterior.png"
     plotting.save_figure(figure, out)
     print(f"wrote {out}")
 
@@ -109,7 +111,7 @@ def _print_listing(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 def _given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a dataclass that the user set on the command line."""
-    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(kind)}
+    values = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -55,6 +55,8 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     warnings.showwarning = _show_warning
+    if "" not in sys.path:
+        sys.path.append("")  # a task family of the user's own is looked for where they are, as `python -m` would
     options = _parse(arguments)
     try:
         options.run(options)

@@ -27,8 +27,6 @@ def _conditional(architecture: Architecture, parts: Parts) -> ConditionalNP:
 
 def _latent(architecture: Architecture, parts: Parts) -> LatentNP:
     settings = parts.settings
-    if settings.bound not in BOUNDS:
-        raise unknown_name("bound", settings.bound, BOUNDS, f"Choose one of: {', '.join(BOUNDS)}.")
     backbone, latent_dim = architecture.backbone(parts), settings.width
     return LatentNP(
         backbone,

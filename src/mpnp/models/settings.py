@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, unknown_name
+from mpnp.models.latent import BOUNDS
 
 __all__ = ["ModelSettings"]
 
@@ -34,6 +35,8 @@ class ModelSettings:
                 raise InputError(f"{field.name} must be a whole number of at least 1, got {value!r}")
         if not 0 < self.sigma_min < 1:
             raise InputError(f"sigma_min must lie above 0 and below 1, got {self.sigma_min}")
+        if self.bound not in BOUNDS:
+            raise unknown_name("bound", self.bound, BOUNDS, f"Choose one of: {', '.join(BOUNDS)}.")
 
     @property
     def hidden_width(self) -> int:

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.stats import norm
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 __all__ = ["Predictive", "log_mean_exp"]
 
@@ -67,7 +67,7 @@ class Predictive(eqx.Module):
         # The mixture's quantile lies between the smallest and the largest of its components' quantiles.
         component = norm.ppf(jnp.asarray(level, self.loc.dtype), self.loc, self.scale)
 
-        def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Int[Array, ""], bounds: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = bounds
             middle = (low + high) / 2
             below = self.cdf(middle) < level

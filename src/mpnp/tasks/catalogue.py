@@ -39,6 +39,8 @@ def find_family(name: str) -> AbstractTaskFamily:
     module, colon, attribute = name.partition(":")
     if not colon:
         raise unknown_name("task", name, TASKS, "Run 'mpnp tasks' to see them all.")
+    if not module or module.startswith("."):
+        raise InputError(f"cannot import the task family '{name}': write it as package.module:attribute")
     try:
         family = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:

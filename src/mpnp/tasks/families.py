@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from mpnp.errors import InputError
 from mpnp.tasks.task import Task
 
 __all__ = ["AbstractProcess", "AbstractTaskFamily", "FunctionFamily", "sample_sizes"]
@@ -48,6 +49,10 @@ class FunctionFamily(AbstractTaskFamily):
     max_points: int = eqx.field(static=True, default=50)
     low: float = eqx.field(static=True, default=-2.0)
     high: float = eqx.field(static=True, default=2.0)
+
+    def __check_init__(self) -> None:
+        if self.max_points < 6:
+            raise InputError(f"max_points must leave room for 3 context and 3 target points, got {self.max_points}")
 
     def sample(self, key: PRNGKeyArray) -> Task:
         sizes_key, x_key, _ = jax.random.split(key, 3)

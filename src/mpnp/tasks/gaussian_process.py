@@ -55,7 +55,10 @@ class Matern52Prior(AbstractKernelPrior):
 
 
 class PeriodicPrior(AbstractKernelPrior):
-    """$s^2 \\exp(-2 \\sin^2(\\pi \\|x - x'\\|_1 / p)/\\ell^2)$ with uniform period $p$; the paper squares the distance."""
+    """$s^2 \\exp(-2 \\sin^2(\\pi \\|x - x'\\|_1 / p)/\\ell^2)$ with uniform period $p$; the paper squares the distance.
+
+    On one input dimension only: on more, this kernel is not positive definite.
+    """
 
     length: Range = (0.1, 0.6)
     scale: Range = (0.1, 1.0)

@@ -10,7 +10,7 @@ import functools
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Integer, PRNGKeyArray
 
 from mpnp.tasks.families import AbstractTaskFamily
 from mpnp.tasks.task import Task
@@ -24,20 +24,20 @@ class TaskSource(eqx.Module):
     family: AbstractTaskFamily
     key: PRNGKeyArray
 
-    def task_key(self, index: Int[Array, ""]) -> PRNGKeyArray:
+    def task_key(self, index: Integer[Array, ""]) -> PRNGKeyArray:
         """The key that draws one task."""
         return jax.random.fold_in(jax.random.split(self.key)[0], index)
 
-    def noise_key(self, index: Int[Array, ""]) -> PRNGKeyArray:
+    def noise_key(self, index: Integer[Array, ""]) -> PRNGKeyArray:
         """The key for a model's own draws on one task, independent of what drew the task."""
         return jax.random.fold_in(jax.random.split(self.key)[1], index)
 
-    def batch(self, indices: Int[Array, " batch"]) -> Task:
+    def batch(self, indices: Integer[Array, " batch"]) -> Task:
         """The tasks of these numbers, drawn on the device; call it inside the compiled step."""
         return jax.vmap(lambda index: self.family.sample(self.task_key(index)))(indices)
 
 
-def training_indices(step: int, batch_size: int, *, num_tasks: int | None, seed: int) -> Int[np.ndarray, " batch"]:
+def training_indices(step: int, batch_size: int, *, num_tasks: int | None, seed: int) -> Integer[np.ndarray, " batch"]:
     """The tasks of a training step: new ones for ever, or a fixed number of them reshuffled every epoch."""
     if num_tasks is None:
         return np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.uint32)
@@ -47,8 +47,10 @@ def training_indices(step: int, batch_size: int, *, num_tasks: int | None, seed:
 
 
 @functools.lru_cache(maxsize=2)
-def _shuffled(num_tasks: int, seed: int, epoch: int) -> Int[np.ndarray, " task"]:
-    return np.random.default_rng([seed, epoch]).permutation(num_tasks).astype(np.uint32)
+def _shuffled(num_tasks: int, seed: int, epoch: int) -> Integer[np.ndarray, " task"]:
+    order = np.random.default_rng([seed, epoch]).permutation(num_tasks).astype(np.uint32)
+    order.setflags(write=False)  # it is cached, and views of it are handed out
+    return order
 
 
 VALIDATION_SEED = 42

@@ -129,9 +129,11 @@ def _matrix(name: str, values: object) -> Float[np.ndarray, "point dim"]:
         raise InputError(f"{name} is missing: every point needs both x and y")
     try:
         matrix = np.asarray(values)
+        if matrix.dtype.kind in "cmMSU":
+            raise TypeError(f"got {matrix.dtype}")
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must hold numbers in rows of equal length: {error}") from None
     if matrix.ndim == 1:
         matrix = matrix[:, None]
@@ -139,7 +141,9 @@ def _matrix(name: str, values: object) -> Float[np.ndarray, "point dim"]:
         raise InputError(
             f"{name} must have shape (points,) or (points, dimensions), got {matrix.shape}; pass one task at a time"
         )
+    with np.errstate(over="ignore"):  # a number too large for the precision in use is refused as infinite
+        matrix = matrix.astype(jax.dtypes.canonicalize_dtype(matrix.dtype))
     if not np.isfinite(matrix).all():
         row = int(np.argmax(~np.isfinite(matrix).all(axis=1)))
         raise InputError(f"{name} must be finite, but row {row} is {matrix[row].tolist()}; drop or repair such points")
-    return matrix.astype(jax.dtypes.canonicalize_dtype(matrix.dtype))
+    return matrix
