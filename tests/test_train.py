@@ -348,6 +348,11 @@ def test_a_configuration_of_another_program_is_refused(content):
         (lambda: RunConfig("cnp", seed=-1), "seed must lie between 0 and 4294967295, got -1"),
         (lambda: RunConfig("cnp", seed=2**32), "seed must lie between 0 and 4294967295, got 4294967296"),
         (lambda: dataclasses.replace(CONFIG, num_tasks=3), "num_tasks must be at least one batch of 4, got 3"),
+        (lambda: ModelSettings(bound="elbow"), "unknown bound 'elbow'. Did you mean 'elbo'"),
+        (
+            lambda: RunConfig("canp", settings=ModelSettings(width=8, num_heads=3)),
+            "num_heads must divide the attention width 8",
+        ),
         (lambda: find_recipe("papre"), "unknown recipe 'papre'. Did you mean 'paper'"),
     ],
 )
@@ -355,17 +360,3 @@ def test_a_configuration_that_makes_no_sense_is_refused(make, message):
     with pytest.raises(InputError) as caught:
         make()
     assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("model", "settings", "message"),
-    [
-        ("canp", ModelSettings(width=8, num_heads=3), "num_heads must divide the attention width 8"),
-        ("np", ModelSettings(bound="elbow"), "unknown bound 'elbow'. Did you mean 'elbo'"),
-    ],
-)
-def test_a_model_that_cannot_be_built_leaves_nothing_behind(model, settings, message, tmp_path):
-    with pytest.raises(InputError) as caught:
-        train(RunConfig(model, settings=settings), tmp_path / "run", quiet=True)
-    assert message in str(caught.value)
-    assert not files(tmp_path)
