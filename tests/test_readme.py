@@ -1,0 +1,57 @@
+"""What the README and the docs show runs as printed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpnp.cli.main import _parse
+from mpnp.recipes import RECIPES
+
+ROOT = Path(__file__).parents[1]
+
+
+def code_blocks(document, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
+
+
+def test_the_ten_lines_of_the_readme_run(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (block,) = code_blocks("README.md", "python")
+    names = {}
+    exec(block, names)
+    assert names["functions"].shape == (5, 200, 1)
+    assert np.all(names["low"] < names["posterior"].mean) and np.all(names["posterior"].mean < names["high"])
+
+
+def test_the_task_family_of_the_docs_draws_tasks():
+    (block,) = code_blocks("docs/tasks.md", "python")
+    import jax
+
+    names = {}
+    exec(block, names)
+    task = names["damped_waves"].sample(jax.random.key(0))
+    assert task.mask.sum() >= 6
+    assert np.all(np.abs(task.y) <= 1)
+
+
+COMMANDS = [
+    line.split("  ")[0].strip()
+    for document in ("README.md", "docs/training.md", "docs/tasks.md")
+    for block in code_blocks(document, "")
+    for line in block.splitlines()
+    if line.startswith("mpnp ")
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_that_the_documents_print_is_understood(command):
+    assert callable(_parse(command.split()[1:]).run)
+
+
+def test_the_table_of_recipes_is_true():
+    rows = re.findall(r"\| `(\w+)` \| ([\d,]+) \| (\d+) \| (\d+) \| ([\de.-]+) \|", (ROOT / "docs/training.md").read_text())
+    printed = {name: (int(steps.replace(",", "")), int(batch), int(k), float(rate)) for name, steps, batch, k, rate in rows}
+    actual = {name: (r.steps, r.batch_size, r.num_samples, r.learning_rate) for name, r in RECIPES.items()}
+    assert printed == actual
