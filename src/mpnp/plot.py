@@ -129,15 +129,22 @@ def _panels(model: AbstractNeuralProcess, num_samples: int, key: PRNGKeyArray) -
 def _scene(family: AbstractTaskFamily, row: int, num_context: int, seed: int) -> Scene:
     source = fixed_tasks(family, TEST_SEED)
     if isinstance(family, FunctionFamily):
-        # The same functions as anywhere, seen at many more points than a task holds.
+        # The same functions as anywhere, seen at many more points than a task holds. All contexts have as many slots as the
+        # largest, so that one compiled prediction serves them all.
         key = jax.random.fold_in(source.task_key(jnp.asarray(row)), seed)
-        shape = (num_context + (200 if family.x_dim == 1 else 50), family.x_dim)
-        x = jax.random.uniform(key, shape, minval=family.low, maxval=family.high)
-        y = family.process(x, family.process_key(key))
-        observed = jnp.ones(num_context, bool)
-        return Scene(PointSet(x[:num_context], y[:num_context], observed), x[num_context:], y[num_context:])
+        slots = max(CONTEXT_SIZES)
+        x, y = _observe(family, slots + (200 if family.x_dim == 1 else 50), key)
+        return Scene(PointSet(x[:slots], y[:slots], jnp.arange(slots) < num_context), x[slots:], y[slots:])
     task = jax.tree.map(lambda leaf: leaf[0], source.batch(jnp.asarray([row + len(CONTEXT_SIZES) * seed])))
     return Scene(task.context, task.x[task.target_mask], task.y[task.target_mask])
+
+
+@eqx.filter_jit
+def _observe(
+    family: FunctionFamily, num_points: int, key: PRNGKeyArray
+) -> tuple[Float[Array, "point x_dim"], Float[Array, "point y_dim"]]:
+    x = jax.random.uniform(key, (num_points, family.x_dim), minval=family.low, maxval=family.high)
+    return x, family.process(x, family.process_key(key))
 
 
 def _draw_functions(ax: Axes, scene: Scene, output: int, at: Callable[..., Predictive]) -> None:
