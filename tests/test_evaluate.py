@@ -1,0 +1,54 @@
+"""Records: what a run scored, and what it took."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from models import SETTINGS
+from mpnp import checkpoint
+from mpnp.errors import InputError, RunError
+from mpnp.evaluate import evaluate_run
+from mpnp.recipes import Recipe
+from mpnp.runs import RunConfig, RunDirectory
+from mpnp.tasks.families import FunctionFamily
+from mpnp.tasks.gaussian_process import GaussianProcessPrior, RBFPrior
+
+CONFIG = RunConfig("np", recipe=Recipe(steps=5, batch_size=4, num_samples=2), settings=SETTINGS)
+CARD = {"config": CONFIG.to_json(), "progress": {"best_step": 5, "cpu_seconds": 1.5}, "environment": {"commit": "abc"}}
+
+
+@pytest.fixture
+def untrained(tmp_path):
+    """A run as training leaves it, without the training."""
+    run = RunDirectory(tmp_path)
+    run.create(CONFIG)
+    checkpoint.save(run.best, CONFIG.build_model(), CARD)
+    return run
+
+
+def test_a_record_repeats_and_names_its_origin(untrained):
+    first, again = (evaluate_run(untrained.path, num_tasks=6) for _ in range(2))
+    assert first["scores"] == again["scores"]
+    assert (first["model"], first["task"], first["training"]["seed"]) == ("np", "rbf", 0)
+    assert first["training"]["environment"]["commit"] == "abc"
+    assert first["training"]["cpu_seconds"] == 1.5
+    assert first["evaluation"]["num_tasks"] == 6
+    assert set(first["oracle"]["exact"]) == set(first["scores"])
+    assert first["scores"]["target"]["mean"] < first["oracle"]["floored"]["target"]["mean"]
+
+
+def test_the_cost_of_a_run_counts_steps_after_its_best(untrained):
+    untrained.timing.write_text('{"step": 0, "cpu_seconds": 1.0}\n{"step": 9, "cpu_seconds": 7.25}\n')
+    assert evaluate_run(untrained.path, num_tasks=6)["training"]["cpu_seconds"] == 7.25
+
+
+def test_a_model_whose_predictions_are_not_finite_gets_no_score(untrained):
+    broken = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), CONFIG.build_model())
+    checkpoint.save(untrained.best, broken, CARD)
+    with pytest.raises(RunError, match="predicts numbers that are not finite on 6 of 6 test tasks"):
+        evaluate_run(untrained.path, num_tasks=6)
+
+
+def test_a_family_without_room_for_its_sizes_is_refused():
+    with pytest.raises(InputError, match="max_points must leave room for 3 context and 3 target points, got 5"):
+        FunctionFamily(process=GaussianProcessPrior(RBFPrior()), max_points=5)
