@@ -70,12 +70,13 @@ def plot(options: argparse.Namespace) -> None:
     plotting.picture_format(out)  # a name that cannot be written is refused before the work, not after
     model, config, card = load_model(options.directory)
     model = with_num_pseudo(model, options.num_pseudo)
-    family = family_for(model, options.task or config.task)
+    task = options.task or config.task
+    family = family_for(model, task)
     num_samples = config.recipe.num_samples if options.num_samples is None else options.num_samples
     figure = plotting.plot_posterior(model, family, num_samples=num_samples, seed=options.seed)
-    figure.suptitle(
-        f"{config.model} trained on {config.task}: step {card['progress']['best_step']:,} of {config.recipe.steps:,}"
-    )
+    shown_on = "" if task == config.task else f", shown on {task}"
+    step = f"step {card['progress']['best_step']:,} of {config.recipe.steps:,}"
+    figure.suptitle(f"{config.model} trained on {config.task}{shown_on}: {step}")
     plotting.save_figure(figure, out)
     print(f"wrote {out}")
 
