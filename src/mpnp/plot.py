@@ -24,6 +24,7 @@ from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.models.direct import DirectMartingaleNP
 from mpnp.models.martingale import AbstractMartingaleNP
 from mpnp.networks.predictive import Predictive
+from mpnp.options import require_seed
 from mpnp.records import write_atomically
 from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
@@ -63,8 +64,7 @@ def plot_posterior(model: AbstractNeuralProcess, family: AbstractTaskFamily, *, 
     Martingale models also show what their pseudo contexts alone say, and the direct ones the points they made up. With more
     than one input dimension there is no line to draw, and predictions are set against the truth.
     """
-    if not 0 <= seed < 2**32:
-        raise InputError(f"seed must lie between 0 and {2**32 - 1}, got {seed}")
+    require_seed(seed)
     panels = _panels(model, num_samples, jax.random.key(seed))
     scenes = [_scene(family, row, size, seed) for row, size in enumerate(CONTEXT_SIZES)]
     rows = [(scene, output) for scene in scenes for output in range(family.y_dim)]

@@ -1,9 +1,9 @@
 """Recipes: how long and with what a model is trained. Presets are Python, so reading them is reading the paper's settings."""
 
 import dataclasses
-from typing import Any
 
 from mpnp.errors import InputError, unknown_name
+from mpnp.options import option, require_counts
 from mpnp.tasks.sources import FULL_SIZE
 
 __all__ = ["LEARNING_RATE_GRID", "RECIPES", "Recipe", "find_recipe"]
@@ -12,27 +12,20 @@ LEARNING_RATE_GRID = tuple(5 * 10**exponent for exponent in (-4.5, -4.25, -4.0, 
 """Base learning rates that the paper tries for each model, keeping the best on validation (appendix C)."""
 
 
-def _setting(default: Any, text: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": text})
-
-
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     """Adam with cosine decay to zero; the defaults are the paper's."""
 
-    steps: int = _setting(100_000, "training steps; the learning rate falls to zero over them")
-    batch_size: int = _setting(256, "tasks in a step")
-    num_samples: int = _setting(10, "functions sampled for each task, K, in training and validation")
-    learning_rate: float = _setting(5e-4, "base learning rate; the paper tries five from 1.6e-4 to 1.6e-3")
-    validate_every: int = _setting(1_000, "steps between validations")
-    validation_tasks: int = _setting(FULL_SIZE, "tasks in a validation")
-    checkpoint_every: int = _setting(500, "steps between checkpoints")
+    steps: int = option(100_000, "training steps; the learning rate falls to zero over them")
+    batch_size: int = option(256, "tasks in a step")
+    num_samples: int = option(10, "functions sampled for each task, K, in training and validation")
+    learning_rate: float = option(5e-4, "base learning rate; the paper tries five from 1.6e-4 to 1.6e-3")
+    validate_every: int = option(1_000, "steps between validations")
+    validation_tasks: int = option(FULL_SIZE, "tasks in a validation")
+    checkpoint_every: int = option(500, "steps between checkpoints")
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(field.default, int) and (not isinstance(value, int) or value < 1):
-                raise InputError(f"{field.name} must be a whole number of at least 1, got {value!r}")
+        require_counts(self)
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate must be positive and finite, got {self.learning_rate}")
 

@@ -13,6 +13,7 @@ from mpnp.errors import InputError, RunError
 from mpnp.models.catalogue import build, find_model
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.models.settings import ModelSettings
+from mpnp.options import require_seed
 from mpnp.recipes import Recipe
 from mpnp.records import read_json, write_atomically, write_json
 from mpnp.tasks.catalogue import find_family
@@ -35,8 +36,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         find_model(self.model)
         find_family(self.task)
-        if not 0 <= self.seed < 2**32:
-            raise InputError(f"seed must lie between 0 and {2**32 - 1}, got {self.seed}")
+        require_seed(self.seed)
         if self.num_tasks is not None and self.num_tasks < self.recipe.batch_size:
             raise InputError(
                 f"num_tasks must be at least one batch of {self.recipe.batch_size}, got {self.num_tasks}; "

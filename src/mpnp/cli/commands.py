@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from mpnp import checkpoint
 from mpnp import plot as plotting
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import InputError
@@ -43,7 +44,7 @@ def train(options: argparse.Namespace) -> None:
         kept = "saved" if RunDirectory(out).last.exists() else "nothing to save yet"
         print(f"{kept}; continue with: mpnp train --resume {out}")
         raise
-    progress = load_model(out)[2]["progress"]
+    progress = checkpoint.read_card(RunDirectory(out).best)["progress"]
     print(
         f"done: best validation log-likelihood a point {progress['best_score']:.4f} at step {progress['best_step']}, "
         f"in {out}; score it with: mpnp evaluate {out}"

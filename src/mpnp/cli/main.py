@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from mpnp.cli import commands
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.models.settings import ModelSettings
+from mpnp.options import option_type
 from mpnp.recipes import RECIPES, Recipe
 from mpnp.tasks.catalogue import TASKS
 from mpnp.tasks.sources import FULL_SIZE
@@ -125,7 +126,7 @@ def _add_fields(group: Any, kind: type, *, show_default: bool) -> None:
         shown = f" (default {field.default})" if show_default and field.default is not None else ""
         group.add_argument(
             f"--{field.name.replace('_', '-')}",
-            type=int if field.name == "encoder_width" else type(field.default),
+            type=option_type(field),
             help=field.metadata["help"] + shown,
         )
 
