@@ -22,12 +22,14 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from models import SETTINGS
 from mpnp import checkpoint
+from mpnp.devices import batch_mesh
 from mpnp.errors import DivergedError, InputError, RunError
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import RECIPES, Recipe, find_recipe
 from mpnp.runs import RunConfig, RunDirectory, load_model
+from mpnp.step import TrainState, make_optimizer, make_step
 from mpnp.tasks.families import AbstractProcess, FunctionFamily
-from mpnp.train import TrainState, make_optimizer, make_step, resume, train
+from mpnp.train import resume, train
 
 training = importlib.import_module("mpnp.train")  # the module: in the package, its name is the function's
 
@@ -303,7 +305,7 @@ def test_the_learning_rate_follows_a_cosine_to_zero():
 @pytest.mark.parametrize("bound", ["iwae", "elbo"])
 def test_either_bound_trains_a_latent_model(bound):
     config = dataclasses.replace(CONFIG, settings=dataclasses.replace(SETTINGS, bound=bound))
-    model, step = config.build_model(), make_step(config)
+    model, step = config.build_model(), make_step(config, batch_mesh(config.recipe.batch_size))
     state = TrainState(model, make_optimizer(config).init(model))
     losses = []
     for number in range(RECIPE.steps):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from mpnp.errors import InputError, unknown_name
+from mpnp.optimizers import OPTIMIZERS
 from mpnp.options import option, require_counts
 from mpnp.tasks.sources import FULL_SIZE
 
@@ -14,11 +15,12 @@ LEARNING_RATE_GRID = tuple(5 * 10**exponent for exponent in (-4.5, -4.25, -4.0, 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Adam with cosine decay to zero; the defaults are the paper's."""
+    """How a model is trained; the learning rate follows a cosine to zero. The defaults are the paper's."""
 
     steps: int = option(100_000, "training steps; the learning rate falls to zero over them")
     batch_size: int = option(256, "tasks in a step")
     num_samples: int = option(10, "functions sampled for each task, K, in training and validation")
+    optimizer: str = option("adam", "adam or muon")
     learning_rate: float = option(5e-4, "base learning rate; the paper tries five from 1.6e-4 to 1.6e-3")
     validate_every: int = option(1_000, "steps between validations")
     validation_tasks: int = option(FULL_SIZE, "tasks in a validation")
@@ -26,6 +28,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         require_counts(self)
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS, f"Choose one of: {', '.join(OPTIMIZERS)}.")
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate must be positive and finite, got {self.learning_rate}")
 

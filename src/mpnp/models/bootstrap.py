@@ -55,8 +55,10 @@ class BootstrapNP(AbstractNeuralProcess):
 
         No gradient flows back through this: a resampled context is data, as in Lee et al. (2020).
         """
-        paired = PointSet(context.x[noise.points], context.y[noise.points], context.mask)
-        fit = self.decode(context.x, self.backbone.embed(paired))
+        # A sample with replacement is the same points with other counts: what depends on one point alone is computed once.
+        slots = jnp.arange(context.mask.shape[0])
+        counts = jnp.sum(noise.points[..., None] == slots, axis=-2, where=context.mask[:, None])
+        fit = self.decode(context.x, self.backbone.embed(PointSet(context.x, context.y, context.mask, counts)))
         residuals = (context.y - fit.loc) / fit.scale
         residuals = jnp.take_along_axis(residuals, noise.residuals[..., None], axis=-2)
         centre = masked_mean(jnp.swapaxes(residuals, -1, -2), context.mask)

@@ -17,6 +17,9 @@ class ConditionalNP(AbstractNeuralProcess):
     backbone: AbstractBackbone
     decoder: GaussianDecoder
 
+    def num_components(self, num_samples: int) -> int:
+        return 1
+
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> None:
         return None
 

@@ -45,6 +45,10 @@ class AbstractNeuralProcess(eqx.Module):
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
         """The prediction at the targets, as a mixture over the functions that the draws make."""
 
+    def num_components(self, num_samples: int) -> int:
+        """Functions in a prediction of `num_samples` samples; a model without randomness has one."""
+        return num_samples
+
     def loss(self, task: Task, *, key: PRNGKeyArray, num_samples: int) -> tuple[Float[Array, ""], LossTerms]:
         """The training loss of one task, and its terms."""
         terms = self.loss_terms(task, self.draw_noise(task.context, num_samples, key=key))

@@ -26,7 +26,7 @@ class NeuralBootstrapNP(AbstractNeuralProcess):
     def loss_terms(self, task: Task, noise: Float[Array, "sample context"]) -> LossTerms:
         log_prob = self.predict_given(task.context, task.x, noise).component_log_prob(task.y)
         weights = bootstrap_weights(task.context, noise)
-        context = jnp.sum(weights * log_prob, axis=-1, where=task.context_mask)
+        context = jnp.sum(weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask)
         target = jnp.sum(log_prob, axis=-1, where=task.target_mask & ~task.context_mask)
         return {
             "weighted_context": -log_mean_exp(context) / task.num_points,

@@ -37,7 +37,7 @@ class LayerNorm(eqx.Module):
         self.bias = jnp.zeros(width, jnp.float32)
 
     def __call__(self, x: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
-        return jax.nn.standardize(x, axis=-1, epsilon=1e-6) * self.scale + self.bias
+        return _standardize(x) * self.scale + self.bias
 
 
 class MultiHeadAttention(eqx.Module):
@@ -68,30 +68,57 @@ class MultiHeadAttention(eqx.Module):
     ) -> Float[Array, "*#batch query width"]:
         """Attend to the union of the sources' rows; with no row of positive weight, to nothing."""
         projected = self.query_projection(query)
-        # Each source is projected before the union is formed: rows shared by all samples are projected once.
-        keys = concatenate([self.key_projection(source.keys) for source in sources])
-        values = concatenate([self.value_projection(source.values) for source in sources])
-        weights = concatenate([source.weights[..., None] for source in sources])[..., 0]
-        attended = self._attend(projected, keys, values, weights)
-        inner = self.inner_norm(projected + attended)
+        # Rows shared by all samples would have to be copied to lift queries to a union.
+        lift = len(sources) == 1 and self._lifting_pays(query.shape[-2], *sources[0].keys.shape[-2:])
+        attend = self.attend_with_lifted_queries if lift else self.attend_to_projected
+        inner = self.inner_norm(projected + attend(projected, *sources))
         return self.outer_norm(inner + jax.nn.relu(self.feed_forward(inner)))
 
-    def _attend(
-        self,
-        query: Float[Array, "*#batch query width"],
-        keys: Float[Array, "*#batch point width"],
-        values: Float[Array, "*#batch point width"],
-        weights: Float[Array, "*#batch point"],
+    def attend_to_projected(
+        self, query: Float[Array, "*#batch query width"], *sources: KeyValues
     ) -> Float[Array, "*#batch query width"]:
-        width = query.shape[-1]
-        query, keys, values = (self._split_heads(x) for x in (query, keys, values))
-        scores = jnp.einsum("...qhd,...khd->...hqk", query, keys) / math.sqrt(width)
+        """Attention as it is usually computed: project keys and values, then compare and mix them head by head."""
+        # Each source is projected before the union is formed: rows shared by all samples are projected once.
+        keys = self._split_heads(concatenate([self.key_projection(source.keys) for source in sources]))
+        values = self._split_heads(concatenate([self.value_projection(source.values) for source in sources]))
+        weights = concatenate([source.weights[..., None] for source in sources])[..., 0]
+        scores = jnp.einsum("...qhd,...khd->...hqk", self._split_heads(query), keys) / math.sqrt(query.shape[-1])
         shares = _weighted_softmax(scores, weights[..., None, None, :])
-        attended = jnp.einsum("...hqk,...khd->...qhd", shares, values)
-        return attended.reshape(*attended.shape[:-2], width)
+        return self._join_heads(jnp.einsum("...hqk,...khd->...qhd", shares, values))
+
+    def attend_with_lifted_queries(
+        self, query: Float[Array, "*#batch query width"], source: KeyValues
+    ) -> Float[Array, "*#batch query width"]:
+        """The same numbers with the projections moved to the queries' side: $(W_k k)^T q = k^T (W_k^T q)$.
+
+        Keys and values are met as they are, by one query a head. With few queries this costs fewer multiplications, and in
+        larger matrix products.
+        """
+        key_weight, value_weight = (
+            projection.weight.reshape(-1, self.num_heads, query.shape[-1] // self.num_heads)
+            for projection in (self.key_projection, self.value_projection)
+        )
+        lifted = jnp.einsum("...qhd,chd->...hqc", self._split_heads(query), key_weight)
+        # The keys' bias adds the same to all scores of a query, which the softmax does not see.
+        scores = jnp.einsum("...hqc,...kc->...hqk", lifted, source.keys) / math.sqrt(query.shape[-1])
+        shares = _weighted_softmax(scores, source.weights[..., None, None, :])
+        mixed = jnp.einsum("...hqk,...kc->...hqc", shares, source.values)
+        attended = self._join_heads(jnp.einsum("...hqc,chd->...qhd", mixed, value_weight))
+        anything = jnp.any(source.weights > 0, axis=-1)[..., None, None]
+        return attended + jnp.where(anything, self.value_projection.bias, 0)
+
+    def _lifting_pays(self, num_queries: int, num_rows: int, row_dim: int) -> bool:
+        """Whether lifted queries need far fewer multiplications; a few fewer are eaten up by the transposes they need."""
+        width = self.query_projection.bias.shape[0]
+        lifted = num_queries * row_dim * (width + self.num_heads * num_rows)
+        projected = num_rows * width * (row_dim + num_queries)
+        return 1.5 * lifted < projected
 
     def _split_heads(self, x: Float[Array, "*batch n width"]) -> Float[Array, "*batch n head head_dim"]:
         return x.reshape(*x.shape[:-1], self.num_heads, x.shape[-1] // self.num_heads)
+
+    def _join_heads(self, x: Float[Array, "*batch n head head_dim"]) -> Float[Array, "*batch n width"]:
+        return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
 class ISAB(eqx.Module):
@@ -125,9 +152,39 @@ def _weighted_softmax(
 ) -> Float[Array, "*#batch point"]:
     """Softmax in which score i stands for `weights[i]` equal scores; all zeros if no weight is positive."""
     present = weights > 0
-    peak = jnp.max(jnp.where(present, scores, -jnp.inf), axis=-1, keepdims=True, initial=-jnp.inf)
-    peak = jax.lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, 0))
-    # Absent scores are replaced before the exponential, not after: their gradient must be zero, never 0 * inf.
-    mass = weights * jnp.exp(jnp.where(present, scores - peak, 0))
+    return _softmax(scores + jnp.where(present, jnp.log(jnp.where(present, weights, 1)), -jnp.inf))
+
+
+# Both functions below state their own derivative: it needs fewer passes over the arrays than differentiating each operation.
+
+
+@jax.custom_jvp
+def _softmax(scores: Float[Array, "*batch point"]) -> Float[Array, "*batch point"]:
+    """Softmax over the last axis, where a score of minus infinity is absent; zeros if all are."""
+    peak = jnp.max(scores, axis=-1, keepdims=True, initial=-jnp.inf)
+    mass = jnp.exp(scores - jnp.where(jnp.isfinite(peak), peak, 0))
     total = mass.sum(axis=-1, keepdims=True)
-    return mass / jnp.where(total > 0, total, 1)
+    return mass * (1 / jnp.where(total > 0, total, 1))
+
+
+@_softmax.defjvp
+def _softmax_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    shares = _softmax(*primals)
+    weighted = shares * tangents[0]
+    return shares, weighted - shares * weighted.sum(axis=-1, keepdims=True)
+
+
+@jax.custom_jvp
+def _standardize(x: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
+    """Zero mean and unit variance over the last axis."""
+    return _standardize_jvp((x,), (x,))[0]
+
+
+@_standardize.defjvp
+def _standardize_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (change,) = primals, tangents
+    centred = x - x.mean(axis=-1, keepdims=True)
+    rate = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-6)
+    standard = centred * rate
+    change = change - change.mean(axis=-1, keepdims=True)
+    return standard, rate * (change - standard * jnp.mean(standard * change, axis=-1, keepdims=True))

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax.nn.initializers import Initializer, glorot_normal, lecun_normal
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from mpnp.networks.product import product
+
 __all__ = ["Linear", "MLP", "linear"]
 
 
@@ -27,7 +29,7 @@ class Linear(eqx.Module):
             raise ValueError(f"expected features of {self.weight.shape[0]} numbers in all, got parts of {widths}")
         result, start = self.bias, 0
         for part, width in zip(parts, widths, strict=True):
-            result = result + part @ self.weight[start : start + width]
+            result = result + product(part, self.weight[start : start + width])
             start += width
         return result
 

@@ -38,4 +38,4 @@ class SelfAttentiveEncoder(AbstractSetEncoder):
 
     def __call__(self, points: PointSet) -> Float[Array, "*batch point width"]:
         features = jax.nn.relu(self.mlp(points.x, points.y))
-        return self.attention(features, KeyValues(features, features, points.mask.astype(features.dtype)))
+        return self.attention(features, KeyValues(features, features, points.counts))

@@ -21,7 +21,8 @@ __all__ = ["PointSet", "Task", "concatenate", "masked_mean"]
 class PointSet(eqx.Module):
     """Observed points $Z_c = \\{(x_i, y_i)\\}$: what a model conditions on.
 
-    Leading axes, if any, are sets of their own (one bootstrap sample each, say); `x`, `y` and `mask` broadcast along them.
+    Leading axes, if any, are sets of their own (one bootstrap sample each, say); the fields broadcast along them. A point
+    may have been observed more than once, or have been left out of a bootstrap sample: `counts` says how often it counts.
 
     >>> PointSet.observed(x=[0.0, 1.0], y=[0.5, -0.5]).x.shape
     (2, 1)
@@ -30,16 +31,19 @@ class PointSet(eqx.Module):
     x: Float[Array, "*#batch point x_dim"]
     y: Float[Array, "*#batch point y_dim"]
     mask: Bool[Array, "*#batch point"]
+    counts: Float[Array, "*#batch point"]
 
     def __init__(
         self,
         x: Float[Array, "*#batch point x_dim"],
         y: Float[Array, "*#batch point y_dim"],
         mask: Bool[Array, "*#batch point"],
+        counts: Shaped[Array, "*#batch point"] | None = None,
     ) -> None:
         self.x = jnp.where(mask[..., None], x, 0)
         self.y = jnp.where(mask[..., None], y, 0)
         self.mask = mask
+        self.counts = (mask if counts is None else jnp.where(mask, counts, 0)).astype(self.x.dtype)
 
     @staticmethod
     def observed(x: object, y: object) -> "PointSet":
@@ -54,17 +58,24 @@ class PointSet(eqx.Module):
 
     def union(self, other: "PointSet") -> "PointSet":
         """All points of both sets, side by side along the point axis."""
-        mask = concatenate([self.mask[..., None], other.mask[..., None]])[..., 0]
-        return PointSet(concatenate([self.x, other.x]), concatenate([self.y, other.y]), mask)
+        mask, counts = (
+            concatenate([a[..., None], b[..., None]])[..., 0] for a, b in ((self.mask, other.mask), (self.counts, other.counts))
+        )
+        return PointSet(concatenate([self.x, other.x]), concatenate([self.y, other.y]), mask, counts)
 
 
 class Task(eqx.Module):
-    """One task $\\tau = (Z, c)$: all points with the masks of the context and of the target."""
+    """One task $\\tau = (Z, c)$: all points with the masks of the context and of the target.
+
+    If it is known that the context lies in the leading slots, `context_slots` says how many: models then work on no others
+    when they look at the context.
+    """
 
     x: Float[Array, "point x_dim"]
     y: Float[Array, "point y_dim"]
     context_mask: Bool[Array, " point"]
     target_mask: Bool[Array, " point"]
+    context_slots: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -72,12 +83,23 @@ class Task(eqx.Module):
         y: Float[Array, "point y_dim"],
         context_mask: Bool[Array, " point"],
         target_mask: Bool[Array, " point"],
+        context_slots: int | None = None,
     ) -> None:
         used = (context_mask | target_mask)[:, None]
         self.x = jnp.where(used, x, 0)
         self.y = jnp.where(used, y, 0)
         self.context_mask = context_mask
         self.target_mask = target_mask
+        self.context_slots = len(context_mask) if context_slots is None else context_slots
+
+    def context_first(self) -> "Task":
+        """The same task with its points in another order: context, then target, then empty slots."""
+        order = jnp.argsort(jnp.where(self.context_mask, 0, jnp.where(self.target_mask, 1, 2)), stable=True)
+        return Task(self.x[order], self.y[order], self.context_mask[order], self.target_mask[order])
+
+    def with_context_slots(self, context_slots: int) -> "Task":
+        """The same task with the promise that the context lies in so many leading slots."""
+        return Task(self.x, self.y, self.context_mask, self.target_mask, context_slots)
 
     @staticmethod
     def split(x: object, y: object, num_context: int) -> "Task":
@@ -101,7 +123,8 @@ class Task(eqx.Module):
     @property
     def context(self) -> PointSet:
         """The context $Z_c$, with no trace of the other points."""
-        return PointSet(self.x, self.y, self.context_mask)
+        leading = slice(self.context_slots)
+        return PointSet(self.x[leading], self.y[leading], self.context_mask[leading])
 
     @property
     def points(self) -> PointSet:

@@ -32,7 +32,7 @@ class AttentiveBackbone(AbstractBackbone):
     def embed(self, points: PointSet) -> Tokens:
         keys, values = self.coordinate_encoder(points.x), self.value_encoder(points)
         keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
-        return Tokens(jnp.concatenate([keys, values], axis=-1), points.mask.astype(values.dtype))
+        return Tokens(jnp.concatenate([keys, values], axis=-1), points.counts)
 
     def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch target width"]:
         sources = []

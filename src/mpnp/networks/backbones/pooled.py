@@ -23,8 +23,7 @@ class PooledBackbone(AbstractBackbone):
         return self.width
 
     def embed(self, points: PointSet) -> Tokens:
-        features = self.encoder(points)
-        return Tokens(features, points.mask.astype(features.dtype))
+        return Tokens(self.encoder(points), points.counts)
 
     def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch 1 width"]:
         # Sums of the sets are added, never their means: each token of the union weighs the same, wherever it came from.

@@ -1,0 +1,68 @@
+"""Devices: how the tasks of a batch are spread over those of this process, and of others that train the same run."""
+
+import collections
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree, Shaped
+
+from mpnp.errors import InputError
+
+__all__ = ["TASKS", "batch_mesh", "describe", "is_lead", "join", "local_copy", "replicate", "spread", "wait_for_all"]
+
+TASKS = "tasks"
+"""Name of the axis along which a batch is spread."""
+
+
+def join(coordinator: str, num_processes: int, process_id: int) -> None:
+    """Become one of several processes that train one run; call it before anything is computed."""
+    if not 0 <= process_id < num_processes:
+        raise InputError(f"process_id must lie between 0 and num_processes - 1 = {num_processes - 1}, got {process_id}")
+    jax.distributed.initialize(coordinator, num_processes, process_id)
+
+
+def batch_mesh(batch_size: int) -> Mesh:
+    """The devices that share a batch: as many as divide it evenly."""
+    devices = jax.devices()
+    count = max(number for number in range(1, len(devices) + 1) if batch_size % number == 0)
+    if jax.process_count() > 1 and count < len(devices):
+        raise InputError(
+            f"a batch of {batch_size} tasks cannot be spread evenly over {len(devices)} devices in {jax.process_count()} "
+            "processes; choose a --batch-size that they divide"
+        )
+    return Mesh(np.asarray(devices[:count]), (TASKS,))
+
+
+def describe(mesh: Mesh) -> str:
+    """Number and kind of the devices, for people."""
+    kinds = collections.Counter(device.device_kind for device in mesh.devices.flat)
+    devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    return f"{devices} in {jax.process_count()} processes" if jax.process_count() > 1 else devices
+
+
+def spread(mesh: Mesh, batch: Shaped[np.ndarray, "batch *rest"]) -> jax.Array:
+    """A batch that every process knows, each device holding its share."""
+    sharding = NamedSharding(mesh, PartitionSpec(TASKS))
+    return jax.make_array_from_callback(batch.shape, sharding, lambda index: batch[index])
+
+
+def replicate(mesh: Mesh, tree: PyTree) -> PyTree:
+    """The same arrays on every device."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def local_copy(tree: PyTree) -> PyTree:
+    """This process's own copy of replicated arrays, to compute with alone."""
+    return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree)
+
+
+def is_lead() -> bool:
+    """Whether this process is the one that writes."""
+    return jax.process_index() == 0
+
+
+def wait_for_all(what: str) -> None:
+    """Wait until all processes have come here."""
+    multihost_utils.sync_global_devices(what)

@@ -1,0 +1,98 @@
+"""Two ways of computing the same thing agree: attention with lifted queries, products in a batch, counts for copies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from models import assert_trees_close, small_model
+from mpnp.networks.attention import KeyValues, MultiHeadAttention, _softmax, _standardize
+from mpnp.networks.product import product
+from mpnp.tasks.task import PointSet
+
+RNG = np.random.default_rng(0)
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def normal(*shape):
+    return jnp.asarray(RNG.normal(size=shape), jnp.float32)
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1, 1, 1], [1, 0, 0.5, 2, 0], [0, 0, 0, 0, 0]], ids=["ones", "some", "none"])
+def test_lifted_queries_attend_as_projected_keys_do(weights):
+    attention = MultiHeadAttention(6, 7, 5, 8, num_heads=2, key=jax.random.key(0))
+    attention = jax.tree.map(lambda leaf: leaf + 0.3 * normal(*leaf.shape), attention)
+    query, keys, values = normal(3, 2, 8), normal(3, 5, 7), normal(3, 5, 5)
+
+    def attend(attention, query, keys, values, way):
+        source = KeyValues(keys, values, jnp.broadcast_to(jnp.asarray(weights, jnp.float32), (3, 5)))
+        result = way(attention, query, source)
+        return jnp.sum(result * jnp.arange(result.size).reshape(result.shape) / result.size), result
+
+    lifted, projected = (
+        jax.grad(attend, argnums=(0, 1, 2, 3), has_aux=True)(attention, query, keys, values, way)
+        for way in (MultiHeadAttention.attend_with_lifted_queries, MultiHeadAttention.attend_to_projected)
+    )
+    assert_trees_close(lifted, projected, **CLOSE)
+
+
+def test_lifting_is_chosen_where_it_spares_work():
+    attention = MultiHeadAttention(256, 256, 256, 256, num_heads=8, key=jax.random.key(0))
+    assert attention._lifting_pays(num_queries=10, num_rows=50, row_dim=256)
+    assert not attention._lifting_pays(num_queries=50, num_rows=50, row_dim=256)
+
+
+@pytest.mark.parametrize("function", [jnp.matmul, product], ids=["matmul", "product"])
+def test_a_product_has_the_values_and_gradients_of_a_matrix_product(function):
+    rows, weight, many_weights = normal(4, 3, 5), normal(5, 2), normal(4, 5, 2)
+
+    def total(rows, weight):
+        return jnp.sum(jnp.sin(function(rows, weight)))
+
+    def oracle(rows, weight):
+        return jnp.sum(jnp.sin(jnp.einsum("...i,io->...o", rows, weight)))
+
+    for gradient in (jax.grad(total, (0, 1)), jax.jit(jax.grad(total, (0, 1)))):
+        assert_trees_close(gradient(rows, weight), jax.grad(oracle, (0, 1))(rows, weight), **CLOSE)
+    for axes in ((0, None), (1, None), (0, 0), (None, 0)):
+        weights = weight if axes[1] is None else many_weights
+        inputs = rows if axes[0] is not None else rows[0]
+
+        def batched(inputs, weights, inner, axes=axes):
+            return jnp.sum(jax.vmap(inner, axes)(inputs, weights))
+
+        got, wanted = (jax.grad(batched, (0, 1))(inputs, weights, inner) for inner in (total, oracle))
+        assert_trees_close(got, wanted, **CLOSE)
+        each = jax.vmap(jax.grad(total, (0, 1)), axes)(inputs, weights)
+        assert_trees_close(each, jax.vmap(jax.grad(oracle, (0, 1)), axes)(inputs, weights), **CLOSE)
+    assert product(jnp.zeros((2, 0, 5)), weight).shape == (2, 0, 2)
+
+
+def test_softmax_and_standardisation_have_the_usual_values_and_derivatives():
+    x = normal(3, 6)
+    for ours, usual in (
+        (_softmax, jax.nn.softmax),
+        (_standardize, lambda x: jax.nn.standardize(x, axis=-1, epsilon=1e-6)),
+    ):
+        np.testing.assert_allclose(ours(x), usual(x), **CLOSE)
+        np.testing.assert_allclose(jax.jacobian(ours)(x), jax.jacobian(usual)(x), **CLOSE)
+        np.testing.assert_allclose(jax.jacfwd(ours)(x), jax.jacfwd(usual)(x), **CLOSE)
+
+
+def test_a_softmax_of_nothing_is_zero_and_so_is_its_gradient():
+    absent = jnp.full((2, 3), -jnp.inf)
+    np.testing.assert_array_equal(_softmax(absent), 0)
+    np.testing.assert_array_equal(jax.grad(lambda x: _softmax(x).sum())(absent), 0)
+
+
+@pytest.mark.parametrize("name", ["cnp", "canp"])
+def test_a_point_counted_twice_is_two_equal_points(name):
+    backbone = small_model(name).backbone
+    x, y = normal(3, 1), normal(3, 1)
+    copies = jnp.asarray([0, 0, 1])
+    twice = PointSet(x[copies], y[copies], jnp.ones(3, bool))
+    counted = PointSet(x, y, jnp.ones(3, bool), jnp.asarray([2, 1, 0]))
+    targets = normal(4, 1)
+    np.testing.assert_allclose(
+        backbone.read(targets, backbone.embed(counted)), backbone.read(targets, backbone.embed(twice)), **CLOSE
+    )

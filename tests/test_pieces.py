@@ -1,0 +1,78 @@
+"""A batch in pieces gives the numbers of the batch as a whole, for every model."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from models import NUM_SAMPLES, small_model
+from mpnp import pieces
+from mpnp.models.catalogue import MODELS
+from mpnp.pieces import batch_gradient, context_sizes, piece_size
+from mpnp.tasks.catalogue import find_family
+from mpnp.tasks.sources import TaskSource
+from mpnp.tasks.task import Task
+
+BATCH = 6
+
+
+@pytest.fixture(scope="module")
+def batch():
+    tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(BATCH))
+    scattered = jnp.asarray(np.random.default_rng(0).permutation(50))  # where a task's points lie must not matter
+    tasks = jax.vmap(lambda task: jax.tree.map(lambda leaf: leaf[scattered], task))(tasks)
+    return tasks, jax.random.split(jax.random.key(4), BATCH)
+
+
+@eqx.filter_jit
+def plain_gradient(model, tasks, keys):
+    """The whole batch at once, every slot computed: what a piecewise gradient must agree with."""
+
+    @eqx.filter_grad(has_aux=True)
+    def gradient(model):
+        loss, terms = jax.vmap(lambda task, key: model.loss(task, key=key, num_samples=NUM_SAMPLES))(tasks, keys)
+        return loss.mean(), jax.tree.map(jnp.mean, terms)
+
+    return gradient(model)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODELS])
+def test_pieces_of_a_batch_give_the_gradient_of_the_whole(name, batch, monkeypatch):
+    monkeypatch.setattr(pieces, "ROWS", 2 * 50 * NUM_SAMPLES)
+    model, (tasks, keys) = small_model(name), batch
+    # Draws that belong to slots follow them, so both ways must see the points in the same order.
+    ordered = jax.vmap(Task.context_first)(tasks)
+    gradient, terms = plain_gradient(model, ordered, keys)
+    fast_terms, fast_gradient = eqx.filter_jit(batch_gradient)(model, tasks, keys, num_samples=NUM_SAMPLES)
+    for term, value in terms.items():
+        np.testing.assert_allclose(fast_terms[term], value, rtol=1e-5, atol=1e-6)
+    for got, wanted in zip(jax.tree.leaves(fast_gradient), jax.tree.leaves(gradient), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-5 + 1e-4 * np.abs(wanted).max())
+
+
+def test_a_piece_is_a_divisor_of_the_batch_and_smaller_for_more_samples():
+    stochastic, conditional = small_model("mpnp"), small_model("cnp")
+    assert piece_size(stochastic, 256, num_slots=50, num_samples=10) == 4
+    assert piece_size(stochastic, 256, num_slots=1_000, num_samples=10) == 1
+    assert piece_size(conditional, 256, num_slots=50, num_samples=10) == 32
+    assert piece_size(conditional, 15, num_slots=50, num_samples=10) == 15
+    assert piece_size(conditional, 14, num_slots=200, num_samples=10) == 7
+
+
+def test_context_sizes_end_with_all_slots_and_are_no_more_than_the_pieces():
+    assert context_sizes(50, num_pieces=64) == [17, 34, 50]
+    assert context_sizes(50, num_pieces=2) == [25, 50]
+    assert context_sizes(50, num_pieces=1) == [50]
+
+
+def test_points_in_another_order_are_the_same_task(batch):
+    task = jax.tree.map(lambda leaf: leaf[0], batch[0])
+    ordered = task.context_first()
+    num_context, num_points = int(task.context_mask.sum()), int(task.mask.sum())
+    np.testing.assert_array_equal(ordered.context_mask, np.arange(50) < num_context)
+    np.testing.assert_array_equal(ordered.mask, np.arange(50) < num_points)
+    np.testing.assert_array_equal(ordered.x[:num_context], task.x[task.context_mask])
+    np.testing.assert_array_equal(ordered.y[num_context:num_points], task.y[task.target_mask])
+    context = ordered.with_context_slots(num_context).context
+    assert context.mask.all() and context.mask.shape == (num_context,)
