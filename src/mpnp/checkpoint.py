@@ -36,7 +36,7 @@ def read_card(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
-    """Fill a pytree of the same shape with the arrays of a checkpoint; also return its card."""
+    """Fill a pytree of the same shape, or of shapes alone, with the arrays of a checkpoint; also return its card."""
     card, stored = _open(path)
     expected = _named_arrays(like)
     if expected.keys() != stored.keys():
@@ -48,14 +48,18 @@ def load(path: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
                 f"{path} was saved with other settings: '{name}' is {stored[name].dtype}{list(stored[name].shape)}, "
                 f"expected {leaf.dtype}{list(leaf.shape)}"
             )
-    arrays, static = eqx.partition(like, eqx.is_array)
+    arrays, static = eqx.partition(like, _is_array)
     paths, structure = jax.tree_util.tree_flatten_with_path(arrays)
     filled = [jnp.asarray(stored[jax.tree_util.keystr(name)]) for name, _ in paths]
     return eqx.combine(jax.tree.unflatten(structure, filled), static), card
 
 
-def _named_arrays(tree: Any) -> dict[str, jax.Array]:
-    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(tree, eqx.is_array))
+def _is_array(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _named_arrays(tree: Any) -> dict[str, jax.Array | jax.ShapeDtypeStruct]:
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(tree, _is_array))
     return {jax.tree_util.keystr(name): leaf for name, leaf in leaves}
 
 

@@ -44,13 +44,17 @@ def describe(mesh: Mesh) -> str:
 
 def spread(mesh: Mesh, batch: Shaped[np.ndarray, "batch *rest"]) -> jax.Array:
     """A batch that every process knows, each device holding its share."""
-    sharding = NamedSharding(mesh, PartitionSpec(TASKS))
-    return jax.make_array_from_callback(batch.shape, sharding, lambda index: batch[index])
+    return _place(batch, NamedSharding(mesh, PartitionSpec(TASKS)))
 
 
 def replicate(mesh: Mesh, tree: PyTree) -> PyTree:
-    """The same arrays on every device."""
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+    """The same arrays on every device; every process must bring the same ones."""
+    sharding = NamedSharding(mesh, PartitionSpec())
+    return jax.tree.map(lambda leaf: _place(np.asarray(leaf), sharding), tree)
+
+
+def _place(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
+    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
 def local_copy(tree: PyTree) -> PyTree:

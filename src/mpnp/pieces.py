@@ -66,7 +66,8 @@ def batch_gradient(
         index, arguments = piece
         return jax.tree.map(jnp.add, total, jax.lax.switch(index, branches, *arguments)), None
 
-    first = jax.tree.map(lambda leaf: leaf[0], pieces)
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(branches[-1], *first))
+    task, key = jax.tree.map(lambda leaf: leaf[0, 0], pieces)
+    _, terms = jax.eval_shape(lambda: model.loss(task, key=key, num_samples=num_samples))
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (eqx.filter(model, eqx.is_inexact_array), terms))
     (gradients, terms), _ = jax.lax.scan(add_piece, zero, (shape_index, pieces))
     return terms, gradients

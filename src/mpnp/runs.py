@@ -140,7 +140,7 @@ def load_model(directory: str | Path) -> tuple[AbstractNeuralProcess, RunConfig,
     config = run.config()
     if not run.best.exists():
         raise RunError(f"{directory} has no validated checkpoint yet; continue it with 'mpnp train --resume {directory}'")
-    model, card = checkpoint.load(run.best, config.build_model())
+    model, card = checkpoint.load(run.best, jax.eval_shape(config.build_model))
     config.require_own(run.best, card)
     return model, config, card
 

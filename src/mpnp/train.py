@@ -13,7 +13,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 from tqdm import tqdm
@@ -25,7 +24,7 @@ from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import environment
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import Scorer, make_scorer
-from mpnp.step import TrainState, make_optimizer, make_step
+from mpnp.step import TrainState, initial_state, make_step
 from mpnp.tasks.sources import VALIDATION_SEED, fixed_tasks, training_indices
 
 __all__ = ["resume", "train"]
@@ -63,8 +62,7 @@ def resume(out: str | Path, *, quiet: bool = False) -> AbstractNeuralProcess:
 
 
 def _run(run: RunDirectory, config: RunConfig, quiet: bool) -> AbstractNeuralProcess:
-    model = config.build_model()
-    state = TrainState(model, make_optimizer(config).init(eqx.filter(model, eqx.is_inexact_array)))
+    state = eqx.filter_jit(initial_state)(config)
     progress = Progress()
     if run.last.exists():
         state, card = checkpoint.load(run.last, state)
@@ -102,7 +100,7 @@ class _Loop:
                 indices = training_indices(
                     progress.step, recipe.batch_size, num_tasks=self.config.num_tasks, seed=self.config.seed
                 )
-                state, stats = step(state, devices.spread(self.mesh, indices), jnp.asarray(progress.step))
+                state, stats = step(state, indices, progress.step)
                 stats = {name: float(value) for name, value in jax.device_get(stats).items()}
                 self._require_finite(stats, progress.step + 1)
                 progress = dataclasses.replace(clock.read(progress), step=progress.step + 1)

@@ -10,8 +10,7 @@ from typing import Any
 
 import jax
 
-from mpnp import checkpoint
-from mpnp import plot as plotting
+from mpnp import checkpoint, devices
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import InputError
 from mpnp.evaluate import evaluate_run, family_for, with_num_pseudo
@@ -30,6 +29,7 @@ __all__ = ["evaluate", "list_models", "list_tasks", "plot", "train"]
 
 def train(options: argparse.Namespace) -> None:
     """Train a new run, or continue one."""
+    _join_others(options)
     if options.resume is None:
         config = _new_config(options)
         out = options.out or Path("runs") / f"{config.model}-{config.task.replace(':', '.')}-{config.seed}"
@@ -67,6 +67,8 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Draw the posterior of a run."""
+    from mpnp import plot as plotting  # here, because matplotlib takes half a second to import
+
     out = options.out or options.directory / "posterior.png"
     plotting.picture_format(out)  # a name that cannot be written is refused before the work, not after
     model, config, card = load_model(options.directory)
@@ -117,6 +119,14 @@ def _given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a dataclass that the user set on the command line."""
     values = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _join_others(options: argparse.Namespace) -> None:
+    given = [options.coordinator, options.num_processes, options.process_id]
+    if any(value is not None for value in given):
+        if any(value is None for value in given):
+            raise InputError("several processes need --coordinator, --num-processes and --process-id, all three of them")
+        devices.join(*given)
 
 
 def _new_config(options: argparse.Namespace) -> RunConfig:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mpnp.cli import commands
+from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.models.settings import ModelSettings
 from mpnp.options import option_type
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "" not in sys.path:
         sys.path.append("")  # a task family of the user's own is looked for where they are, as `python -m` would
     options = _parse(arguments)
+    keep_compiled_programs()
     try:
         options.run(options)
     except MpnpError as error:
@@ -116,6 +118,10 @@ def _add_train(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, help="directory of the run (default runs/MODEL-TASK-SEED)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
     parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")
+    several = parser.add_argument_group("several processes or hosts that share one run and see one directory")
+    several.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 is to be reached")
+    several.add_argument("--num-processes", type=int, help="how many processes there are")
+    several.add_argument("--process-id", type=int, help="which of them this is, from 0")
     _add_fields(parser.add_argument_group("recipe (defaults: the recipe's)"), Recipe, show_default=False)
     _add_fields(parser.add_argument_group("model (defaults: the paper's)"), ModelSettings, show_default=True)
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.errors import InputError
 from mpnp.networks.dense import Linear, linear
+from mpnp.networks.product import product
 from mpnp.tasks.task import concatenate
 
 __all__ = ["ISAB", "KeyValues", "LayerNorm", "MultiHeadAttention"]
@@ -41,7 +42,11 @@ class LayerNorm(eqx.Module):
 
 
 class MultiHeadAttention(eqx.Module):
-    """$\\mathrm{MHA}(n_{head}, d_{out})(Q, K, V)$."""
+    """$\\mathrm{MHA}(n_{head}, d_{out})(Q, K, V)$.
+
+    The bias of the keys is kept for the paper's count of parameters but not computed with: it adds the same to all scores
+    of a query, which the softmax does not see.
+    """
 
     query_projection: Linear
     key_projection: Linear
@@ -79,7 +84,7 @@ class MultiHeadAttention(eqx.Module):
     ) -> Float[Array, "*#batch query width"]:
         """Attention as it is usually computed: project keys and values, then compare and mix them head by head."""
         # Each source is projected before the union is formed: rows shared by all samples are projected once.
-        keys = self._split_heads(concatenate([self.key_projection(source.keys) for source in sources]))
+        keys = self._split_heads(concatenate([product(source.keys, self.key_projection.weight) for source in sources]))
         values = self._split_heads(concatenate([self.value_projection(source.values) for source in sources]))
         weights = concatenate([source.weights[..., None] for source in sources])[..., 0]
         scores = jnp.einsum("...qhd,...khd->...hqk", self._split_heads(query), keys) / math.sqrt(query.shape[-1])
@@ -99,7 +104,6 @@ class MultiHeadAttention(eqx.Module):
             for projection in (self.key_projection, self.value_projection)
         )
         lifted = jnp.einsum("...qhd,chd->...hqc", self._split_heads(query), key_weight)
-        # The keys' bias adds the same to all scores of a query, which the softmax does not see.
         scores = jnp.einsum("...hqc,...kc->...hqk", lifted, source.keys) / math.sqrt(query.shape[-1])
         shares = _weighted_softmax(scores, source.weights[..., None, None, :])
         mixed = jnp.einsum("...hqk,...kc->...hqc", shares, source.values)
