@@ -1,0 +1,57 @@
+"""What every benchmark needs: clocks, the unit of arithmetic, and a fresh process for each measurement.
+
+Times are CPU-seconds, so that other load on the machine matters little, and multiples of the unit u: one product of float32
+matrices of 128,000 x 128 and 128 x 128, measured in the same process.
+"""
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+RESULTS = Path(__file__).parents[1] / "results" / "speed"
+UNIT_FLOPS = 2 * 128_000 * 128 * 128
+
+
+def seconds_each(run: Callable[[], Any], *, at_least: int = 3, budget: float = 6.0) -> tuple[float, float]:
+    """Median CPU and wall seconds of a call, over as many calls as the budget allows."""
+    cpu, wall = [], []
+    while len(cpu) < at_least or sum(wall) < budget:
+        started = time.process_time(), time.perf_counter()
+        jax.block_until_ready(run())
+        cpu.append(time.process_time() - started[0])
+        wall.append(time.perf_counter() - started[1])
+    return statistics.median(cpu), statistics.median(wall)
+
+
+def measure_unit() -> float:
+    """CPU-seconds of the unit u, now."""
+    rows, weight = jnp.ones((128_000, 128)), jnp.ones((128, 128))
+    multiply = jax.jit(jnp.matmul)
+    jax.block_until_ready(multiply(rows, weight))
+    return seconds_each(lambda: multiply(rows, weight), budget=1.5)[0]
+
+
+def peak_gigabytes() -> float:
+    """The most memory this process has held, Python, JAX and the compiler included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def in_fresh_process(script: str, *arguments: str) -> Any:
+    """Run `script arguments` and read the JSON it prints last: peak memory and compile time are then its own."""
+    run = subprocess.run([sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table whose first column is text and whose others are numbers."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,132 @@
+"""What one training step of the paper's recipe costs, for every model.
+
+    python benchmarks/training_speed.py             the step as `mpnp train` takes it
+    python benchmarks/training_speed.py --whole     the same loss on the whole batch at once, as one would write it
+
+Each model is measured in a process of its own; the record and its table go to `results/speed`.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from measure import RESULTS, UNIT_FLOPS, in_fresh_process, markdown, measure_unit, peak_gigabytes, seconds_each
+
+from mpnp.models.catalogue import MODELS
+from mpnp.recipes import RECIPES
+from mpnp.records import environment, write_atomically, write_json
+from mpnp.runs import RunConfig
+from mpnp.tasks.sources import TaskSource
+
+
+def main() -> None:
+    """Measure the models asked for, or one of them for the parent process."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS), help="only these")
+    parser.add_argument("--whole", action="store_true", help="the whole batch at once, for comparison")
+    parser.add_argument("--one", metavar="MODEL", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    way = ["--whole"] if options.whole else []
+    if options.one is not None:
+        print(json.dumps(measure(options.one, whole_batch if options.whole else pieces)))
+        return
+    rows = []
+    for model in options.models:
+        rows.append(in_fresh_process(__file__, "--one", model, *way))
+        print(f"{model}: {rows[-1]['units']:.1f} u", file=sys.stderr)
+    name = "training-whole" if options.whole else "training"
+    write_json(RESULTS / f"{name}.json", {"kind": "training-speed", "rows": rows, "environment": environment()})
+    write_atomically(RESULTS / f"{name}.md", lambda file: file.write(tabulate(rows).encode()))
+
+
+def pieces(config: RunConfig) -> Callable[[], Any]:
+    """The step of `mpnp train`."""
+    from mpnp.devices import batch_mesh, replicate
+    from mpnp.step import initial_state, make_step
+
+    mesh = batch_mesh(config.recipe.batch_size)
+    step, state = make_step(config, mesh), replicate(mesh, initial_state(config))
+    indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
+    return lambda: step(state, indices, 0)
+
+
+def whole_batch(config: RunConfig) -> Callable[[], Any]:
+    """`jax.vmap` over the batch, one gradient, Adam."""
+    model, optimizer = config.build_model(), optax.adam(1e-3)
+    state = optimizer.init(eqx.filter(model, eqx.is_inexact_array))
+    gradient = batch_gradient(config)
+
+    @eqx.filter_jit
+    def step(model: Any, state: Any) -> Any:
+        updates, state = optimizer.update(gradient(model), state)
+        return eqx.apply_updates(model, updates), state
+
+    return lambda: step(model, state)
+
+
+def batch_gradient(config: RunConfig) -> Callable[[Any], Any]:
+    """The gradient of a batch of tasks, drawn anew."""
+    recipe, source = config.recipe, TaskSource(config.family, jax.random.key(1))
+
+    @eqx.filter_grad
+    def gradient(model: Any) -> jax.Array:
+        tasks, keys = source.batch(jnp.arange(recipe.batch_size)), jax.random.split(jax.random.key(0), recipe.batch_size)
+        return jax.vmap(lambda task, key: model.loss(task, key=key, num_samples=recipe.num_samples)[0])(tasks, keys).mean()
+
+    return gradient
+
+
+def measure(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[str, Any]:
+    """Cost of one step of the paper's recipe."""
+    config = RunConfig(name, recipe=RECIPES["paper"])
+    flops = eqx.filter_jit(batch_gradient(config)).lower(config.build_model()).lowered.cost_analysis()["flops"]
+    before = measure_unit()
+    step = way(config)
+    started = time.perf_counter()
+    jax.block_until_ready(step())
+    first = time.perf_counter() - started
+    cpu, wall = seconds_each(step)
+    unit = (before + measure_unit()) / 2
+    return {
+        "model": name,
+        "unit": unit,
+        "cpu_seconds": cpu,
+        "wall_seconds": wall,
+        "units": cpu / unit,
+        "first_step_seconds": first,
+        "padded_gigaflops": flops / 1e9,
+        "share_of_unit_rate": flops / cpu * unit / UNIT_FLOPS,
+        "peak_gigabytes": peak_gigabytes(),
+    }
+
+
+def tabulate(rows: list[dict[str, Any]]) -> str:
+    """The record as people read it."""
+    header = ["model", "CPU-s a step", "wall / CPU", "u a step", "first step, s", "share of u's rate", "peak memory, GB"]
+    return markdown(
+        header,
+        [
+            [
+                row["model"],
+                f"{row['cpu_seconds']:.2f}",
+                f"{row['wall_seconds'] / row['cpu_seconds']:.2f}",
+                f"{row['units']:.1f}",
+                f"{row['first_step_seconds']:.0f}",
+                f"{row['share_of_unit_rate']:.2f}",
+                f"{row['peak_gigabytes']:.2f}",
+            ]
+            for row in rows
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
