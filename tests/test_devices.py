@@ -15,7 +15,7 @@ from mpnp.cli import main
 from mpnp.runs import RunDirectory, load_model
 
 TRAIN = [
-    *("train", "--model", "mpnp", "--task", "rbf", "--quiet", "--steps", "3", "--batch-size", "8", "--num-samples", "2"),
+    *("train", "--model", "mpnp", "--task", "rbf", "--steps", "3", "--batch-size", "8", "--num-samples", "2"),
     *("--validate-every", "3", "--validation-tasks", "4", "--checkpoint-every", "3", "--width", "8", "--num-heads", "2"),
     *("--encoder-depth", "1", "--decoder-depth", "1", "--num-pseudo", "2"),
 ]
@@ -31,9 +31,10 @@ def start(out, *options, host_devices=1):
 
 
 def finish(*processes):
-    for process in processes:
-        output, _ = process.communicate(timeout=300)
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0, output
+    return outputs
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,8 @@ def assert_same_run(run, other):
 
 @pytest.mark.xdist_group("devices")
 def test_four_devices_train_as_one_does(alone, tmp_path):
-    finish(start(tmp_path / "run", host_devices=4))
+    (output,) = finish(start(tmp_path / "run", host_devices=4))
+    assert "training on 4 x cpu\n" in output
     assert_same_run(RunDirectory(tmp_path / "run"), alone)
 
 
@@ -67,7 +69,8 @@ def test_two_processes_train_as_one_does(alone, tmp_path):
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     shared = ["--coordinator", address, "--num-processes", "2"]
-    finish(*(start(tmp_path / "run", *shared, "--process-id", str(number)) for number in range(2)))
+    outputs = finish(*(start(tmp_path / "run", *shared, "--process-id", str(number)) for number in range(2)))
+    assert all("training on 2 x cpu in 2 processes\n" in output for output in outputs)
     assert_same_run(RunDirectory(tmp_path / "run"), alone)
 
 

@@ -25,6 +25,15 @@ def test_the_ten_lines_of_the_readme_run(monkeypatch):
     assert np.all(names["low"] < names["posterior"].mean) and np.all(names["posterior"].mean < names["high"])
 
 
+def test_the_predictor_of_the_docs_answers_one_task_and_many(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (block,) = code_blocks("docs/speed.md", "python")
+    names = {}
+    exec(block, names)
+    assert names["posterior"].mean.shape == (100, 1)
+    assert [posterior.mean.shape for posterior in names["posteriors"]] == [(50, 1)] * 3
+
+
 def test_the_task_family_of_the_docs_draws_tasks():
     (block,) = code_blocks("docs/tasks.md", "python")
     import jax
@@ -38,7 +47,7 @@ def test_the_task_family_of_the_docs_draws_tasks():
 
 COMMANDS = [
     line.split("  ")[0].strip()
-    for document in ("README.md", "docs/training.md", "docs/tasks.md")
+    for document in ("README.md", "docs/training.md", "docs/tasks.md", "docs/speed.md")
     for block in code_blocks(document, "")
     for line in block.splitlines()
     if line.startswith("mpnp ")

@@ -1,9 +1,11 @@
 """Neural processes with martingale posteriors."""
 
+from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.models.catalogue import MODELS, build, num_parameters
 from mpnp.models.settings import ModelSettings
 from mpnp.networks.predictive import Predictive
+from mpnp.predictor import Predictor
 from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
 from mpnp.runs import RunConfig, load_model
 from mpnp.tasks.catalogue import TASKS, find_family
@@ -20,6 +22,7 @@ __all__ = [
     "ModelSettings",
     "MpnpError",
     "Predictive",
+    "Predictor",
     "PointSet",
     "Recipe",
     "RunConfig",
@@ -27,6 +30,7 @@ __all__ = [
     "Task",
     "build",
     "find_family",
+    "keep_compiled_programs",
     "load_model",
     "num_parameters",
     "resume",

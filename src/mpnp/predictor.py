@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree, Shaped
 
 from mpnp.errors import InputError
 from mpnp.models.contract import AbstractNeuralProcess
@@ -50,7 +50,7 @@ class Predictor:
             return eqx.combine(parameters, static).predict(context, x_target, key=key, num_samples=num_samples)
 
         def predict_many(
-            parameters: PyTree, contexts: PointSet, x_targets: Float[Array, "task target x_dim"], keys: PRNGKeyArray
+            parameters: PyTree, contexts: PointSet, x_targets: Float[Array, "task target x_dim"], keys: Key[Array, " task"]
         ) -> Predictive:
             num_tasks, num_targets = x_targets.shape[:2]
             slots = max(num_targets, contexts.mask.shape[-1])

@@ -10,13 +10,14 @@ from jaxtyping import Array, Float, Integer, PRNGKeyArray
 
 from mpnp.metrics import score_task
 from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.pieces import piece_size
 from mpnp.tasks.sources import TaskSource
 from mpnp.tasks.task import Task
 
 __all__ = ["Scorer", "make_scorer"]
 
 CHUNK = 128
-"""Tasks scored at once: enough to fill the machine, few enough to stay in memory for every model."""
+"""Tasks scored in one call."""
 
 Scorer = Callable[[AbstractNeuralProcess, int], dict[str, Float[np.ndarray, " task"]]]
 
@@ -32,10 +33,12 @@ def make_scorer(source: TaskSource, *, num_samples: int) -> Scorer:
         tasks = source.batch(indices)
         keys = jax.vmap(source.noise_key)(indices)
 
-        def score(task: Task, key: PRNGKeyArray) -> dict[str, Float[Array, ""]]:
+        def score(numbered: tuple[Task, PRNGKeyArray]) -> dict[str, Float[Array, ""]]:
+            task, key = numbered
             return score_task(model.predict(task.context, task.x, key=key, num_samples=num_samples), task)
 
-        return jax.vmap(score)(tasks, keys)
+        size = piece_size(model, len(indices), tasks.context_mask.shape[-1], num_samples)
+        return jax.lax.map(score, (tasks, keys), batch_size=size)
 
     def score_tasks(model: AbstractNeuralProcess, num_tasks: int) -> dict[str, Float[np.ndarray, " task"]]:
         chunks = []

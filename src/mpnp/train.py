@@ -92,7 +92,8 @@ class _Loop:
         recipe, step = self.config.recipe, make_step(self.config, self.mesh)
         state = devices.replicate(self.mesh, state)
         clock = _Clock(progress)
-        self._tell(f"{self.config.model} on {self.config.task}: training on {devices.describe(self.mesh)}")
+        if progress.step < recipe.steps:
+            self._tell(f"{self.config.model} on {self.config.task}: training on {devices.describe(self.mesh)}")
         if progress.step == 0:
             progress = self._validate(state, clock.read(progress))
         with _stop_signals() as stop_requested:
