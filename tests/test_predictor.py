@@ -50,7 +50,7 @@ def test_many_tasks_are_answered_in_order_each_with_its_own_draws():
 
 def test_sizes_are_rounded_up_to_few_numbers_without_much_waste():
     sizes = np.arange(1, 10_001)
-    rounded = np.array([round_up(size) for size in sizes])
+    rounded = np.array([round_up(int(size)) for size in sizes])
     assert (rounded >= sizes).all() and (rounded[8:] < 1.51 * sizes[8:]).all()
     assert len(set(rounded)) < 25 and round_up(0) == 8
     assert [round_up(size) for size in (8, 9, 12, 13, 24, 25)] == [8, 12, 12, 16, 24, 32]

@@ -18,7 +18,7 @@ from mpnp.tasks.task import PointSet
 
 __all__ = ["Predictor", "round_up"]
 
-Targets = Shaped[Array, "target x_dim"] | Shaped[np.ndarray, "target x_dim"]
+Targets = Shaped[Array, "..."] | Shaped[np.ndarray, "..."]
 
 
 def round_up(size: int) -> int:
@@ -68,7 +68,7 @@ class Predictor:
         padded = _pad_points(context, round_up(len(context.mask)))
         targets = _pad_rows(np.asarray(x_target), round_up(len(x_target)))
         answer = jax.device_get(self._predict(self._parameters, padded, targets, self._key))
-        return jax.tree.map(lambda values: values[:, : len(x_target)], answer)
+        return jax.tree.map(lambda values: jnp.asarray(values[:, : len(x_target)]), answer)
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
         """One prediction for each context at its own targets, as if asked one by one but for the draws."""
@@ -90,7 +90,7 @@ class Predictor:
             answer = jax.device_get(self._predict_many(self._parameters, stacked, targets, keys))
             for row, number in enumerate(numbers):
                 count = len(x_targets[number])
-                answers[number] = jax.tree.map(lambda values, row=row, count=count: values[row, :, :count], answer)
+                answers[number] = jax.tree.map(lambda values, row=row, count=count: jnp.asarray(values[row, :, :count]), answer)
         return [answers[number] for number in range(len(contexts))]
 
 
