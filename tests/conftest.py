@@ -1,13 +1,11 @@
 """Shapes are checked while tests run: every annotated array of the package is compared with its annotation."""
 
 import os
-import tempfile
 
 # Programs in tests run once or twice: compiling them without costly optimisation is what saves time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
-# What the command line keeps on disk is kept apart from the user's.
-os.environ["MPNP_CACHE"] = tempfile.mkdtemp(prefix="mpnp-cache-")
+os.environ["MPNP_CACHE"] = "off"  # a program that an earlier run kept must not decide a test
 
 from jaxtyping import install_import_hook
 

@@ -60,3 +60,8 @@ def test_the_place_follows_the_user(environment, wanted, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert str(cache_directory()) == wanted
+
+
+def test_the_cache_can_be_turned_off():
+    code = COMPILE.format(watch=False) + "print(jax.config.values['jax_compilation_cache_dir'])"
+    assert run_python(code, MPNP_CACHE="off").strip() == "None"

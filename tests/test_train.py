@@ -290,7 +290,7 @@ def test_divergence_is_named_and_leaves_a_finite_checkpoint(quiet, run):
 
 def test_the_learning_rate_follows_a_cosine_to_zero():
     steps = np.arange(RECIPE.steps + 1)
-    rates = [learning_rate(RECIPE, step) for step in steps]
+    rates = [learning_rate(RECIPE, int(step)) for step in steps]
     np.testing.assert_allclose(rates, RECIPE.learning_rate * (1 + np.cos(math.pi * steps / RECIPE.steps)) / 2, atol=1e-12)
     assert rates[-1] == 0
 

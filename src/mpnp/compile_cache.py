@@ -7,7 +7,7 @@ import jax
 
 __all__ = ["cache_directory", "keep_compiled_programs"]
 
-VARIABLE = "MPNP_CACHE"
+VARIABLE, OFF = "MPNP_CACHE", "off"
 
 
 def cache_directory() -> Path:
@@ -21,9 +21,9 @@ def cache_directory() -> Path:
 def keep_compiled_programs() -> None:
     """Keep every program compiled from now on, and look there first; without a writable folder, change nothing.
 
-    A cache that the user chose for JAX itself (JAX_COMPILATION_CACHE_DIR) is left as it is.
+    MPNP_CACHE=off keeps nothing. A cache that the user chose for JAX itself (JAX_COMPILATION_CACHE_DIR) is left as it is.
     """
-    if jax.config.values["jax_compilation_cache_dir"] is not None:
+    if os.environ.get(VARIABLE) == OFF or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     directory = cache_directory()
     try:

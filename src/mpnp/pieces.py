@@ -3,6 +3,7 @@
 The tasks of a batch are sorted by the size of their contexts, so that a piece of small contexts is computed on few slots.
 """
 
+import functools
 import math
 
 import equinox as eqx
@@ -55,10 +56,10 @@ def batch_gradient(
         loss, terms = jax.vmap(lambda task, key: model.loss(task, key=key, num_samples=num_samples))(tasks, keys)
         return loss.sum() / batch_size, jax.tree.map(lambda term: term.sum() / batch_size, terms)
 
-    def with_context_slots(count: int):  # noqa: ANN202
-        return lambda tasks, keys: gradient(model, jax.vmap(lambda task: task.with_context_slots(count))(tasks), keys)
+    def piece_gradient(context_slots: int, tasks: Task, keys: Key[Array, " piece"]) -> tuple[PyTree, LossTerms]:
+        return gradient(model, jax.vmap(lambda task: task.with_context_slots(context_slots))(tasks), keys)
 
-    branches = [with_context_slots(count) for count in slots]
+    branches = [functools.partial(piece_gradient, count) for count in slots]
 
     def add_piece(
         total: PyTree[Shaped[Array, "..."]], piece: tuple[Int[Array, ""], tuple[Task, Key[Array, " piece"]]]
