@@ -1,0 +1,62 @@
+"""Log-likelihood against CPU-seconds on RBF, for recipes that differ in optimiser and learning rate.
+
+    python benchmarks/recipe_curves.py [NAME ...]
+
+Runs live in `runs/recipes` and resume if interrupted; each finished one leaves a record in `results/recipes`.
+"""
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from mpnp import checkpoint
+from mpnp.recipes import LEARNING_RATE_GRID, Recipe
+from mpnp.records import write_json
+from mpnp.runs import RunConfig, RunDirectory
+from mpnp.train import resume, train
+
+RESULTS = Path(__file__).parents[1] / "results" / "recipes"
+MIDDLE, LARGEST = LEARNING_RATE_GRID[2], LEARNING_RATE_GRID[4]
+
+
+def paper_recipe(steps: int, validate_every: int, learning_rate: float) -> Recipe:
+    """The paper's batch, samples and optimiser over fewer steps."""
+    sizes = {"steps": steps, "validate_every": validate_every, "validation_tasks": 1_024, "checkpoint_every": 100}
+    return dataclasses.replace(Recipe(), learning_rate=learning_rate, **sizes)
+
+
+RUNS: dict[str, RunConfig] = {
+    "cnp-adam-middle": RunConfig("cnp", recipe=paper_recipe(10_000, 250, MIDDLE)),
+    "cnp-adam-largest": RunConfig("cnp", recipe=paper_recipe(10_000, 250, LARGEST)),
+}
+
+
+def main() -> None:
+    """Make the records that are missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"only these of {', '.join(RUNS)}")
+    parser.add_argument("--runs", type=Path, default=Path("runs/recipes"), help="where the runs live")
+    options = parser.parse_args()
+    for name in options.names or RUNS:
+        if not (RESULTS / f"{name}.json").exists():
+            write_json(RESULTS / f"{name}.json", make_record(RUNS[name], options.runs / name))
+
+
+def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
+    """Train if need be, then gather validation scores and what they cost."""
+    run = RunDirectory(directory)
+    if not run.config_file.exists():
+        train(config, directory)
+    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < config.recipe.steps:
+        resume(directory)
+    seconds = {row["step"]: row["cpu_seconds"] for row in map(json.loads, run.timing.read_text().splitlines())}
+    rows = [row for row in map(json.loads, run.metrics.read_text().splitlines()) if "validation" in row]
+    curve = [{"step": row["step"], "cpu_seconds": seconds[row["step"]], **row["validation"]} for row in rows]
+    card = checkpoint.read_card(run.last)
+    return {"kind": "recipe-curve", "config": card["config"], "curve": curve, "environment": card["environment"]}
+
+
+if __name__ == "__main__":
+    main()
