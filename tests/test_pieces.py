@@ -14,7 +14,7 @@ from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.sources import TaskSource
 from mpnp.tasks.task import Task
 
-BATCH = 6
+BATCH = 4
 
 
 @pytest.fixture(scope="module")
