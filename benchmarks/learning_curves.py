@@ -7,10 +7,10 @@ Runs live in `runs/learning-curves` and resume if interrupted. Each finished mod
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from curves import read_curve
 from matplotlib import pyplot as plt
 
 from mpnp.evaluate import evaluate_run
@@ -47,12 +47,8 @@ def make_record(model: str, directory: Path) -> dict[str, Any]:
         resume(directory)
     else:
         train(RunConfig(model, recipe=RECIPES["quick"]), directory)
-    rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
-    seconds = {row["step"]: row["cpu_seconds"] for row in map(json.loads, run.timing.read_text().splitlines())}
-    curve = [
-        {"step": row["step"], "cpu_seconds": seconds[row["step"]], **row["validation"]} for row in rows if "validation" in row
-    ]
-    return {"kind": "learning-curve", "model": model, "curve": curve, "test": evaluate_run(directory, num_tasks=NUM_TEST_TASKS)}
+    test = evaluate_run(directory, num_tasks=NUM_TEST_TASKS)
+    return {"kind": "learning-curve", "model": model, "curve": read_curve(run), "test": test}
 
 
 def draw(records: dict[str, Any]) -> None:

@@ -7,9 +7,10 @@ Runs live in `runs/recipes` and resume if interrupted; each finished one leaves 
 
 import argparse
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
+
+from curves import read_curve
 
 from mpnp import checkpoint
 from mpnp.recipes import LEARNING_RATE_GRID, Recipe
@@ -51,11 +52,8 @@ def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
         train(config, directory)
     elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < config.recipe.steps:
         resume(directory)
-    seconds = {row["step"]: row["cpu_seconds"] for row in map(json.loads, run.timing.read_text().splitlines())}
-    rows = [row for row in map(json.loads, run.metrics.read_text().splitlines()) if "validation" in row]
-    curve = [{"step": row["step"], "cpu_seconds": seconds[row["step"]], **row["validation"]} for row in rows]
     card = checkpoint.read_card(run.last)
-    return {"kind": "recipe-curve", "config": card["config"], "curve": curve, "environment": card["environment"]}
+    return {"kind": "recipe-curve", "config": card["config"], "curve": read_curve(run), "environment": card["environment"]}
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from mpnp.errors import DivergedError, InputError, RunError
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import RECIPES, Recipe, find_recipe
 from mpnp.runs import RunConfig, RunDirectory, load_model
-from mpnp.step import TrainState, learning_rate, make_optimizer, make_step
+from mpnp.step import initial_state, learning_rate, make_step
 from mpnp.tasks.families import AbstractProcess, FunctionFamily
 from mpnp.train import resume, train
 
@@ -295,11 +295,19 @@ def test_the_learning_rate_follows_a_cosine_to_zero():
     assert rates[-1] == 0
 
 
+def test_a_step_moves_by_the_learning_rate_of_that_step():
+    state, step = initial_state(CONFIG), make_step(CONFIG, batch_mesh(RECIPE.batch_size))
+    for number in (0, RECIPE.steps // 3, RECIPE.steps):
+        moved, _ = step(state, np.arange(RECIPE.batch_size, dtype=np.uint32), number)
+        changes = jax.tree.map(lambda a, b: np.abs(a - b).max(), moved.model, state.model)
+        # Adam's first step moves a parameter by its learning rate, whatever the gradient.
+        np.testing.assert_allclose(max(jax.tree.leaves(changes)), learning_rate(RECIPE, number), rtol=1e-3, atol=1e-8)
+
+
 @pytest.mark.parametrize("bound", ["iwae", "elbo"])
 def test_either_bound_trains_a_latent_model(bound):
     config = dataclasses.replace(CONFIG, settings=dataclasses.replace(SETTINGS, bound=bound))
-    model, step = config.build_model(), make_step(config, batch_mesh(config.recipe.batch_size))
-    state = TrainState(model, make_optimizer(config).init(model))
+    state, step = initial_state(config), make_step(config, batch_mesh(config.recipe.batch_size))
     losses = []
     for number in range(RECIPE.steps):
         state, stats = step(state, np.arange(4 * number, 4 * number + 4, dtype=np.uint32), number)
