@@ -28,9 +28,13 @@ def paper_recipe(steps: int, validate_every: int, learning_rate: float) -> Recip
     return dataclasses.replace(Recipe(), learning_rate=learning_rate, **sizes)
 
 
+STEPS = {"cnp": 10_000, "canp": 3_000, "mpnp": 3_000, "mpanp": 1_500}
+"""Steps of the paper's recipe that a model is given here; each is validated forty times."""
+
 RUNS: dict[str, RunConfig] = {
-    "cnp-adam-middle": RunConfig("cnp", recipe=paper_recipe(10_000, 250, MIDDLE)),
-    "cnp-adam-largest": RunConfig("cnp", recipe=paper_recipe(10_000, 250, LARGEST)),
+    f"{model}-adam-{size}": RunConfig(model, recipe=paper_recipe(steps, steps // 40, learning_rate))
+    for model, steps in STEPS.items()
+    for size, learning_rate in {"middle": MIDDLE, "largest": LARGEST}.items()
 }
 
 
