@@ -20,12 +20,13 @@ from measure import RESULTS, in_fresh_process, markdown, measure_unit, peak_giga
 from mpnp.devices import batch_mesh, replicate
 from mpnp.models.catalogue import build
 from mpnp.models.settings import ModelSettings
-from mpnp.plot import STYLE, save_figure
+from mpnp.pictures import STYLE, save_figure
 from mpnp.predictor import Predictor
 from mpnp.recipes import Recipe
 from mpnp.records import environment, write_atomically, write_json
 from mpnp.runs import RunConfig
 from mpnp.step import initial_state, make_step
+from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.task import PointSet
 
 MODELS = ("cnp", "canp", "mpnp", "mpanp")
@@ -99,7 +100,7 @@ def training_step(model: str, sizes: Sizes) -> Any:
     """One step of training."""
     config = RunConfig(model, recipe=Recipe(batch_size=sizes.batch, num_samples=sizes.samples))
     mesh = batch_mesh(sizes.batch)
-    step, state = make_step(config, mesh), replicate(mesh, initial_state(config))
+    step, state = make_step(config, find_family(config.task), mesh), replicate(mesh, initial_state(config))
     return lambda: step(state, np.arange(sizes.batch, dtype=np.uint32), 0)
 
 

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from mpnp.evaluate import evaluate_run
 from mpnp.models.catalogue import MODELS
 from mpnp.models.parts import POOLED
-from mpnp.plot import STYLE, save_figure
+from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import RECIPES
 from mpnp.records import read_json, write_atomically, write_json
 from mpnp.runs import RunConfig, RunDirectory

@@ -24,6 +24,7 @@ from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
 from mpnp.records import environment, write_atomically, write_json
 from mpnp.runs import RunConfig
+from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.sources import TaskSource
 
 
@@ -53,7 +54,7 @@ def pieces(config: RunConfig) -> Callable[[], Any]:
     from mpnp.step import initial_state, make_step
 
     mesh = batch_mesh(config.recipe.batch_size)
-    step, state = make_step(config, mesh), replicate(mesh, initial_state(config))
+    step, state = make_step(config, find_family(config.task), mesh), replicate(mesh, initial_state(config))
     indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
     return lambda: step(state, indices, 0)
 
@@ -74,7 +75,7 @@ def whole_batch(config: RunConfig) -> Callable[[], Any]:
 
 def batch_gradient(config: RunConfig) -> Callable[[Any], Any]:
     """The gradient of a batch of tasks, drawn anew."""
-    recipe, source = config.recipe, TaskSource(config.family, jax.random.key(1))
+    recipe, source = config.recipe, TaskSource(find_family(config.task), jax.random.key(1))
 
     @eqx.filter_grad
     def gradient(model: Any) -> jax.Array:

@@ -8,7 +8,8 @@ from matplotlib import pyplot as plt
 
 from models import small_model
 from mpnp.errors import InputError, RunError
-from mpnp.plot import CONTEXT_SIZES, plot_posterior, save_figure
+from mpnp.pictures import save_figure
+from mpnp.plot import CONTEXT_SIZES, plot_posterior
 from mpnp.tasks.families import AbstractProcess, AbstractTaskFamily, FunctionFamily
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
 from mpnp.tasks.task import Task

@@ -296,7 +296,7 @@ def test_the_learning_rate_follows_a_cosine_to_zero():
 
 
 def test_a_step_moves_by_the_learning_rate_of_that_step():
-    state, step = initial_state(CONFIG), make_step(CONFIG, batch_mesh(RECIPE.batch_size))
+    state, step = initial_state(CONFIG), make_step(CONFIG, EASY, batch_mesh(RECIPE.batch_size))
     for number in (0, RECIPE.steps // 3, RECIPE.steps):
         moved, _ = step(state, np.arange(RECIPE.batch_size, dtype=np.uint32), number)
         changes = jax.tree.map(lambda a, b: np.abs(a - b).max(), moved.model, state.model)
@@ -307,7 +307,7 @@ def test_a_step_moves_by_the_learning_rate_of_that_step():
 @pytest.mark.parametrize("bound", ["iwae", "elbo"])
 def test_either_bound_trains_a_latent_model(bound):
     config = dataclasses.replace(CONFIG, settings=dataclasses.replace(SETTINGS, bound=bound))
-    state, step = initial_state(config), make_step(config, batch_mesh(config.recipe.batch_size))
+    state, step = initial_state(config), make_step(config, EASY, batch_mesh(config.recipe.batch_size))
     losses = []
     for number in range(RECIPE.steps):
         state, stats = step(state, np.arange(4 * number, 4 * number + 4, dtype=np.uint32), number)

@@ -1,6 +1,7 @@
 """Checkpoints: the arrays of a pytree and a JSON card in one safetensors file. Reading one never executes anything."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from mpnp.errors import RunError
 from mpnp.records import write_atomically
 
-__all__ = ["load", "read_card", "save"]
+__all__ = ["load", "load_named", "read_card", "save", "save_named"]
 
 FORMAT = "mpnp-checkpoint"
 VERSION = 1
@@ -24,20 +25,24 @@ Tree = TypeVar("Tree")
 
 def save(path: Path, tree: Any, card: dict[str, Any]) -> None:
     """Write the arrays of a pytree with a card of anything JSON can hold, atomically."""
-    arrays = {name: np.asarray(leaf) for name, leaf in _named_arrays(tree).items()}
+    save_named(path, _named_arrays(tree), card)
+
+
+def save_named(path: Path, arrays: Mapping[str, Any], card: dict[str, Any]) -> None:
+    """Write arrays by name with a card, atomically."""
     header = {"format": FORMAT, "version": str(VERSION), "card": json.dumps(card, allow_nan=False)}
-    content = safetensors.numpy.save(arrays, metadata=header)
+    content = safetensors.numpy.save({name: np.asarray(array) for name, array in arrays.items()}, metadata=header)
     write_atomically(path, lambda file: file.write(content))
 
 
 def read_card(path: Path) -> dict[str, Any]:
     """The card of a checkpoint, without its arrays."""
-    return _open(path)[0]
+    return load_named(path)[0]
 
 
 def load(path: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
     """Fill a pytree of the same shape, or of shapes alone, with the arrays of a checkpoint; also return its card."""
-    card, stored = _open(path)
+    card, stored = load_named(path)
     expected = _named_arrays(like)
     if expected.keys() != stored.keys():
         odd = sorted(expected.keys() ^ stored.keys())
@@ -63,7 +68,8 @@ def _named_arrays(tree: Any) -> dict[str, jax.Array | jax.ShapeDtypeStruct]:
     return {jax.tree_util.keystr(name): leaf for name, leaf in leaves}
 
 
-def _open(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def load_named(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The card and every array of a checkpoint, by name."""
     if not path.is_file():
         raise RunError(f"{path} does not exist")
     try:

@@ -23,7 +23,8 @@ def require_counts(options: Any) -> None:
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         absent = value is None and field.default is None
-        if option_type(field) is int and not absent and (not isinstance(value, int) or value < 1):
+        counts = option_type(field) is int and field.default != 0  # what may be 0, such as a seed, counts nothing
+        if counts and not absent and (not isinstance(value, int) or value < 1):
             raise InputError(f"{field.name} must be a whole number of at least 1, got {value!r}")
 
 

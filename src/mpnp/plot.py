@@ -2,48 +2,30 @@
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib
-
-matplotlib.use("agg")  # files only: plotting must work on machines without a screen
-
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mpnp.errors import InputError
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.models.direct import DirectMartingaleNP
 from mpnp.models.martingale import AbstractMartingaleNP
 from mpnp.networks.predictive import Predictive
 from mpnp.options import require_seed
-from mpnp.records import write_atomically
+from mpnp.pictures import BAND, DRAW, MEAN, STYLE
 from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
 from mpnp.tasks.task import PointSet
 
-__all__ = ["picture_format", "plot_posterior", "save_figure"]
+__all__ = ["plot_posterior"]
 
 CONTEXT_SIZES = (4, 10, 25)
 """Context points in the rows of a figure: little, some and plenty."""
-
-STYLE: Any = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "font.size": 9,
-    "legend.frameon": False,
-    "savefig.dpi": 150,
-}
-BAND, MEAN, DRAW = "#9ecae1", "#08519c", "#f16913"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,14 +50,9 @@ def plot_posterior(model: AbstractNeuralProcess, family: AbstractTaskFamily, *, 
     panels = _panels(model, num_samples, jax.random.key(seed))
     scenes = [_scene(family, row, size, seed) for row, size in enumerate(CONTEXT_SIZES)]
     rows = [(scene, output) for scene in scenes for output in range(family.y_dim)]
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            len(rows),
-            len(panels),
-            figsize=(1.5 + 4.2 * len(panels), 2.4 * len(rows)),
-            squeeze=False,
-            layout="constrained",
-        )
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(1.5 + 4.2 * len(panels), 2.4 * len(rows)), layout="constrained")
+        axes = figure.subplots(len(rows), len(panels), squeeze=False)
         for ax, title in zip(axes[0], panels, strict=True):
             ax.set_title(title)
         for line, (scene, output) in zip(axes, rows, strict=True):
@@ -86,20 +63,6 @@ def plot_posterior(model: AbstractNeuralProcess, family: AbstractTaskFamily, *, 
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     return figure
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the file's ending names, atomically."""
-    write_atomically(path, lambda file: figure.savefig(file, format=picture_format(path)))
-    plt.close(figure)
-
-
-def picture_format(path: Path) -> str:
-    """The format that a picture's file name asks for."""
-    endings, ending = FigureCanvasAgg.filetypes, path.suffix.lstrip(".").lower()
-    if ending not in endings:
-        raise InputError(f"cannot write a figure to '{path}': its name must end in one of .{', .'.join(sorted(endings))}")
-    return ending
 
 
 def _panels(model: AbstractNeuralProcess, num_samples: int, key: PRNGKeyArray) -> dict[str, Draw]:

@@ -18,6 +18,9 @@ from mpnp.tasks.task import PointSet
 
 __all__ = ["Predictor", "round_up"]
 
+ROWS_TO_COMPILE_FOR = 5_000_000
+"""Rows of activations, one a task, sample and slot, from which on sizes get programs of their own."""
+
 Targets = Shaped[Array, "..."] | Shaped[np.ndarray, "..."]
 
 
@@ -62,12 +65,13 @@ class Predictor:
 
         self._predict, self._predict_many = jax.jit(predict), jax.jit(predict_many)
 
-    def __call__(self, context: PointSet, x_target: Targets) -> Predictive:
-        """Condition on one context and predict at the targets."""
+    def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
+        """Condition on one context and predict at the targets; another seed draws other functions."""
         self.model.check_targets(context, x_target, self.num_samples)
         padded = _pad_points(context, round_up(len(context.mask)))
         targets = _pad_rows(np.asarray(x_target), round_up(len(x_target)))
-        answer = jax.device_get(self._predict(self._parameters, padded, targets, self._key))
+        key = self._key if seed is None else jax.random.key(seed)
+        answer = jax.device_get(self._predict(self._parameters, padded, targets, key))
         return jax.tree.map(lambda values: jnp.asarray(values[:, : len(x_target)]), answer)
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
@@ -76,12 +80,14 @@ class Predictor:
             raise InputError(
                 f"every context needs its targets: got {len(contexts)} contexts and {len(x_targets)} sets of targets"
             )
-        groups: dict[tuple[int, int], list[int]] = collections.defaultdict(list)
-        for number, (context, x_target) in enumerate(zip(contexts, x_targets, strict=True)):
+        for context, x_target in zip(contexts, x_targets, strict=True):
             self.model.check_targets(context, x_target, self.num_samples)
-            groups[round_up(len(context.mask)), round_up(len(x_target))].append(number)
+        sizes = [
+            (round_up(len(context.mask)), round_up(len(x_target)))
+            for context, x_target in zip(contexts, x_targets, strict=True)
+        ]
         answers: dict[int, Predictive] = {}
-        for (context_slots, target_slots), numbers in groups.items():
+        for (context_slots, target_slots), numbers in self._group(sizes).items():
             # A group is filled up with repeats of its first tasks to a number of tasks that a program exists for.
             filled = np.resize(numbers, round_up(len(numbers)))
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(_pad_points(contexts[n], context_slots) for n in filled))
@@ -92,6 +98,21 @@ class Predictor:
                 count = len(x_targets[number])
                 answers[number] = jax.tree.map(lambda values, row=row, count=count: jnp.asarray(values[row, :, :count]), answer)
         return [answers[number] for number in range(len(contexts))]
+
+    def _group(self, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
+        """Which tasks are computed together, by their numbers of slots.
+
+        Few tasks share the largest sizes: to compute on padding costs less than to compile one more program.
+        """
+        if not sizes:
+            return {}
+        largest = max(context for context, _ in sizes), max(target for _, target in sizes)
+        if len(sizes) * sum(largest) * self.num_samples <= ROWS_TO_COMPILE_FOR:
+            return {largest: list(range(len(sizes)))}
+        groups: dict[tuple[int, int], list[int]] = collections.defaultdict(list)
+        for number, size in enumerate(sizes):
+            groups[size].append(number)
+        return groups
 
 
 def _pad_points(points: PointSet, size: int) -> PointSet:

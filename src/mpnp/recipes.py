@@ -25,6 +25,7 @@ class Recipe:
     validate_every: int = option(1_000, "steps between validations")
     validation_tasks: int = option(FULL_SIZE, "tasks in a validation")
     checkpoint_every: int = option(500, "steps between checkpoints")
+    patience: int | None = option(None, "validations in a row without a better score after which training stops")
 
     def __post_init__(self) -> None:
         require_counts(self)
@@ -36,6 +37,16 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "paper": Recipe(),
+    "fast": Recipe(
+        steps=5_000,
+        batch_size=64,
+        num_samples=4,
+        optimizer="muon",
+        learning_rate=2e-2,
+        validate_every=250,
+        validation_tasks=1_024,
+        checkpoint_every=250,
+    ),
     "short": Recipe(
         steps=5_000, batch_size=64, learning_rate=1e-3, validate_every=250, validation_tasks=1_024, checkpoint_every=250
     ),

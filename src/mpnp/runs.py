@@ -16,8 +16,10 @@ from mpnp.models.settings import ModelSettings
 from mpnp.options import require_seed
 from mpnp.recipes import Recipe
 from mpnp.records import read_json, write_atomically, write_json
+from mpnp.table_files import load_table
 from mpnp.tasks.catalogue import find_family
-from mpnp.tasks.families import AbstractTaskFamily
+from mpnp.tasks.sources import Problem
+from mpnp.tasks.tables import TABLE
 
 __all__ = ["RunConfig", "RunDirectory", "load_model"]
 
@@ -32,10 +34,13 @@ class RunConfig:
     num_tasks: int | None = None
     recipe: Recipe = dataclasses.field(default_factory=Recipe)
     settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
+    table_dims: tuple[int, int] | None = None
+    """Input and output dimensions of a table of curves, which lies in the run's directory; any other task knows its own."""
 
     def __post_init__(self) -> None:
         find_model(self.model)
-        find_family(self.task)
+        if (self.task == TABLE) != (self.table_dims is not None):
+            raise InputError(f"table_dims belong to the task '{TABLE}' and to no other; the task is '{self.task}'")
         require_seed(self.seed)
         if self.num_tasks is not None and self.num_tasks < self.recipe.batch_size:
             raise InputError(
@@ -45,15 +50,18 @@ class RunConfig:
         jax.eval_shape(self.build_model)  # settings that no model can have are refused here, before anything is written
 
     @property
-    def family(self) -> AbstractTaskFamily:
-        """The task family."""
-        return find_family(self.task)
+    def dims(self) -> tuple[int, int]:
+        """Input and output dimensions."""
+        if self.table_dims is not None:
+            return self.table_dims
+        family = find_family(self.task)
+        return family.x_dim, family.y_dim
 
     def build_model(self) -> AbstractNeuralProcess:
         """The model with its initial weights."""
         init_key = jax.random.split(jax.random.key(self.seed), 3)[0]
-        family = self.family
-        return build(self.model, key=init_key, x_dim=family.x_dim, y_dim=family.y_dim, settings=self.settings)
+        x_dim, y_dim = self.dims
+        return build(self.model, key=init_key, x_dim=x_dim, y_dim=y_dim, settings=self.settings)
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries."""
@@ -64,6 +72,8 @@ class RunConfig:
         """From what `to_json` made."""
         try:
             parts = {"recipe": Recipe(**content["recipe"]), "settings": ModelSettings(**content["settings"])}
+            if (dims := content.get("table_dims")) is not None:
+                parts["table_dims"] = tuple(dims)
             return RunConfig(**{**content, **parts})
         except (KeyError, TypeError) as error:
             raise RunError(f"the configuration of this run was written by another version of mpnp ({error})") from None
@@ -80,7 +90,8 @@ class RunDirectory:
     """The files of a run.
 
     `config.json` what was asked for; `metrics.jsonl` losses and validation scores, the same on every repetition of the run;
-    `timing.jsonl` what they cost; `last` and `best.safetensors` the checkpoints; `scores/` records of evaluations.
+    `timing.jsonl` what they cost; `last` and `best.safetensors` the checkpoints; `scores/` records of evaluations;
+    `table.safetensors` the curves of a run on a table.
     """
 
     path: Path
@@ -109,6 +120,18 @@ class RunDirectory:
     def timing(self) -> Path:
         """Seconds spent."""
         return self.path / "timing.jsonl"
+
+    @property
+    def table(self) -> Path:
+        """The curves that a run on a table learns from."""
+        return self.path / "table.safetensors"
+
+    def problem(self, config: RunConfig) -> Problem:
+        """What the run learns."""
+        if config.task == TABLE:
+            return load_table(self.table).problem()
+        family = find_family(config.task)
+        return Problem(family, family, family)
 
     def cpu_seconds(self) -> float | None:
         """CPU time of the run up to its last validation."""

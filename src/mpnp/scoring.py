@@ -29,7 +29,9 @@ def make_scorer(source: TaskSource, *, num_samples: int) -> Scorer:
     """
 
     @eqx.filter_jit
-    def score_chunk(model: AbstractNeuralProcess, indices: Integer[Array, " chunk"]) -> dict[str, Float[Array, " chunk"]]:
+    def score_chunk(
+        model: AbstractNeuralProcess, source: TaskSource, indices: Integer[Array, " chunk"]
+    ) -> dict[str, Float[Array, " chunk"]]:
         tasks = source.batch(indices)
         keys = jax.vmap(source.noise_key)(indices)
 
@@ -46,7 +48,7 @@ def make_scorer(source: TaskSource, *, num_samples: int) -> Scorer:
             indices = np.arange(start, min(start + CHUNK, num_tasks), dtype=np.uint32)
             # A last, short chunk is filled up with repeats and cut, rather than compiled for its own size.
             filled = np.resize(indices, min(CHUNK, num_tasks))
-            chunk = jax.device_get(score_chunk(model, jnp.asarray(filled)))
+            chunk = jax.device_get(score_chunk(model, source, jnp.asarray(filled)))
             chunks.append({name: values[: len(indices)] for name, values in chunk.items()})
         return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
 

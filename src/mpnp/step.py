@@ -1,5 +1,6 @@
 """One step of training: draw tasks, compute the gradient on all devices, descend."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Array, Float, Integer, Key, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Array, Float, Integer, Key, PRNGKeyArray, PyTree, Shaped, UInt32
 
 from mpnp import devices
 from mpnp.models.contract import AbstractNeuralProcess, LossTerms
@@ -17,6 +18,7 @@ from mpnp.optimizers import OPTIMIZERS
 from mpnp.pieces import batch_gradient
 from mpnp.recipes import Recipe
 from mpnp.runs import RunConfig
+from mpnp.tasks.families import AbstractTaskFamily
 from mpnp.tasks.sources import TaskSource
 
 __all__ = ["TrainState", "initial_state", "learning_rate", "make_optimizer", "make_step"]
@@ -32,16 +34,16 @@ class TrainState(eqx.Module):
 def initial_state(config: RunConfig) -> TrainState:
     """New weights, and an optimiser that has seen nothing."""
     model = config.build_model()
-    return TrainState(model, make_optimizer(config).init(eqx.filter(model, eqx.is_inexact_array)))
+    return TrainState(model, make_optimizer(config.recipe.optimizer).init(eqx.filter(model, eqx.is_inexact_array)))
 
 
 StepStats = dict[str, Float[Array, ""]]
 Step = Callable[[TrainState, Integer[np.ndarray, " batch"], int], tuple[TrainState, StepStats]]
 
 
-def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
-    """The recipe's optimiser for a learning rate of one; every step scales its update by the rate of that step."""
-    return OPTIMIZERS[config.recipe.optimizer](1.0)
+def make_optimizer(name: str) -> optax.GradientTransformation:
+    """The optimiser for a learning rate of one; every step scales its update by the rate of that step."""
+    return OPTIMIZERS[name](1.0)
 
 
 def learning_rate(recipe: Recipe, step: int) -> float:
@@ -49,16 +51,37 @@ def learning_rate(recipe: Recipe, step: int) -> float:
     return recipe.learning_rate * (1 + math.cos(math.pi * min(step / recipe.steps, 1))) / 2
 
 
-def make_step(config: RunConfig, mesh: Mesh) -> Step:
+def make_step(config: RunConfig, family: AbstractTaskFamily, mesh: Mesh) -> Step:
     """The compiled training step: every device draws its share of the tasks, then all descend together."""
-    optimizer, num_samples = make_optimizer(config), config.recipe.num_samples
+    observed, drawn = eqx.partition(family, lambda leaf: isinstance(leaf, (jax.Array, np.ndarray)))
+    observed = devices.replicate(mesh, observed)
+    descend = _program(config.recipe.optimizer, config.recipe.num_samples, drawn, mesh)
     _, data_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
+
+    def step(state: TrainState, indices: Integer[np.ndarray, " batch"], number: int) -> tuple[TrainState, StepStats]:
+        keys = (data_key, jax.random.fold_in(noise_key, number))
+        rate = np.float32(learning_rate(config.recipe, number))
+        shared = devices.replicate(mesh, (tuple(jax.random.key_data(key) for key in keys), rate))
+        return descend(state, observed, devices.spread(mesh, indices), *shared)
+
+    return step
+
+
+@functools.lru_cache(maxsize=4)
+def _program(
+    optimizer_name: str, num_samples: int, drawn: AbstractTaskFamily, mesh: Mesh
+) -> Callable[..., tuple[TrainState, StepStats]]:
+    """The part of a step that is compiled.
+
+    Keys, learning rate and observed data are arguments, so one program serves runs of any seed, length, rate and values.
+    """
+    optimizer = make_optimizer(optimizer_name)
     everywhere, spread = PartitionSpec(), PartitionSpec(devices.TASKS)
 
-    # Keys and learning rate are arguments: a program kept on disk serves runs of any seed, length and rate.
     @eqx.filter_jit
     def descend(
         state: TrainState,
+        observed: PyTree[Shaped[Array, "..."]],
         indices: Integer[Array, " batch"],
         key_data: tuple[UInt32[Array, " word"], UInt32[Array, " word"]],
         rate: Float[Array, ""],
@@ -67,24 +90,23 @@ def make_step(config: RunConfig, mesh: Mesh) -> Step:
         data_key, noise_key = (jax.random.wrap_key_data(data) for data in key_data)
 
         def share(
-            parameters: PyTree, data_key: PRNGKeyArray, indices: Integer[Array, " share"], keys: Key[Array, " share"]
+            parameters: PyTree,
+            observed: PyTree[Shaped[Array, "..."]],
+            data_key: PRNGKeyArray,
+            indices: Integer[Array, " share"],
+            keys: Key[Array, " share"],
         ) -> tuple[LossTerms, PyTree[Float[Array, "..."]]]:
-            model, tasks = eqx.combine(parameters, static), TaskSource(config.family, data_key).batch(indices)
+            model, source = eqx.combine(parameters, static), TaskSource(eqx.combine(observed, drawn), data_key)
+            tasks = source.batch(indices)
             return jax.lax.pmean(batch_gradient(model, tasks, keys, num_samples=num_samples), devices.TASKS)
 
         keys = jax.random.split(noise_key, len(indices))
         terms, gradient = jax.shard_map(
-            share, mesh=mesh, in_specs=(everywhere, everywhere, spread, spread), out_specs=everywhere, check_vma=False
-        )(parameters, data_key, indices, keys)
+            share, mesh=mesh, in_specs=(everywhere,) * 3 + (spread,) * 2, out_specs=everywhere, check_vma=False
+        )(parameters, observed, data_key, indices, keys)
         direction, optimizer_state = optimizer.update(gradient, state.optimizer, parameters)
         model = eqx.apply_updates(state.model, jax.tree.map(lambda leaf: rate * leaf, direction))
         norms = {"gradient_norm": optax.tree.norm(gradient), "parameter_norm": optax.tree.norm(model)}
         return TrainState(model, optimizer_state), {"loss": jnp.sum(jnp.stack(list(terms.values()))), **terms, **norms}
 
-    def step(state: TrainState, indices: Integer[np.ndarray, " batch"], number: int) -> tuple[TrainState, StepStats]:
-        keys = (data_key, jax.random.fold_in(noise_key, number))
-        rate = np.float32(learning_rate(config.recipe, number))
-        shared = devices.replicate(mesh, (tuple(jax.random.key_data(key) for key in keys), rate))
-        return descend(state, devices.spread(mesh, indices), *shared)
-
-    return step
+    return descend

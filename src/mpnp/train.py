@@ -86,10 +86,12 @@ class _Loop:
     def __init__(self, run: RunDirectory, config: RunConfig, bar: Any, quiet: bool) -> None:
         self.out, self.config, self.bar, self.quiet = run, config, bar, quiet
         self.mesh = devices.batch_mesh(config.recipe.batch_size)
-        self.scorer: Scorer = make_scorer(fixed_tasks(config.family, VALIDATION_SEED), num_samples=config.recipe.num_samples)
+        self.problem = run.problem(config)
+        validation = fixed_tasks(self.problem.validation, VALIDATION_SEED)
+        self.scorer: Scorer = make_scorer(validation, num_samples=config.recipe.num_samples)
 
     def run(self, state: TrainState, progress: Progress) -> None:
-        recipe, step = self.config.recipe, make_step(self.config, self.mesh)
+        recipe, step = self.config.recipe, make_step(self.config, self.problem.training, self.mesh)
         state = devices.replicate(self.mesh, state)
         clock = _Clock(progress)
         if progress.step < recipe.steps:
@@ -97,7 +99,7 @@ class _Loop:
         if progress.step == 0:
             progress = self._validate(state, clock.read(progress))
         with _stop_signals() as stop_requested:
-            while progress.step < recipe.steps:
+            while progress.step < recipe.steps and not self._out_of_patience(progress):
                 indices = training_indices(
                     progress.step, recipe.batch_size, num_tasks=self.config.num_tasks, seed=self.config.seed
                 )
@@ -110,12 +112,17 @@ class _Loop:
                     self._log(self.out.metrics, {"step": progress.step, **stats})
                 if done or progress.step % recipe.validate_every == 0:
                     progress = self._validate(state, progress)
+                    done = done or self._out_of_patience(progress)
                 self._show(stats, progress)
                 stopping = bool(stop_requested) and not done
                 if done or stopping or progress.step % recipe.checkpoint_every == 0:
                     self._save(self.out.last, state, progress)
                 if stopping:
                     raise KeyboardInterrupt
+
+    def _out_of_patience(self, progress: Progress) -> bool:
+        patience = self.config.recipe.patience
+        return patience is not None and progress.step - progress.best_step >= patience * self.config.recipe.validate_every
 
     def _validate(self, state: TrainState, progress: Progress) -> Progress:
         scores = self.scorer(devices.local_copy(state.model), self.config.recipe.validation_tasks)

@@ -67,20 +67,21 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def plot(options: argparse.Namespace) -> None:
     """Draw the posterior of a run."""
-    from mpnp import plot as plotting  # here, because matplotlib takes half a second to import
+    from mpnp import pictures  # here, because matplotlib takes half a second to import
+    from mpnp.plot import plot_posterior
 
     out = options.out or options.directory / "posterior.png"
-    plotting.picture_format(out)  # a name that cannot be written is refused before the work, not after
+    pictures.picture_format(out)  # a name that cannot be written is refused before the work, not after
     model, config, card = load_model(options.directory)
     model = with_num_pseudo(model, options.num_pseudo)
     task = options.task or config.task
     family = family_for(model, task)
     num_samples = config.recipe.num_samples if options.num_samples is None else options.num_samples
-    figure = plotting.plot_posterior(model, family, num_samples=num_samples, seed=options.seed)
+    figure = plot_posterior(model, family, num_samples=num_samples, seed=options.seed)
     shown_on = "" if task == config.task else f", shown on {task}"
     step = f"step {card['progress']['best_step']:,} of {config.recipe.steps:,}"
     figure.suptitle(f"{config.model} trained on {config.task}{shown_on}: {step}")
-    plotting.save_figure(figure, out)
+    pictures.save_figure(figure, out)
     print(f"wrote {out}")
 
 

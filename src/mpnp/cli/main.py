@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mpnp.cli import commands
+from mpnp.cli import commands, own_data
 from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
+from mpnp.fit_options import FitOptions
 from mpnp.models.settings import ModelSettings
 from mpnp.options import option_type
 from mpnp.recipes import RECIPES, Recipe
@@ -28,6 +29,9 @@ start here:
   mpnp train --model mpnp --recipe quick --out runs/demo
   mpnp evaluate runs/demo
   mpnp plot runs/demo --out posterior.png
+your own curves:
+  mpnp fit data.csv --task-column day --input hour --output temp --out model
+  mpnp predict model --context today.csv --at hours.csv --out prediction.csv --plot today.png
 
 exit codes: 0 done, 2 bad arguments or input, 3 a run or checkpoint is missing, damaged or in the way,
 4 training diverged, 130 interrupted (progress saved)"""
@@ -40,6 +44,22 @@ examples:
 
 A run directory holds config.json, metrics.jsonl (losses and validation scores), timing.jsonl, the last and the best
 checkpoint. The recipes are {", ".join(RECIPES)}; any setting below replaces the recipe's or the paper's."""
+
+
+FIT_EPILOG = """\
+example:
+  mpnp fit weather.csv --task-column day --input hour --output temp --context prefix --max-minutes 5 --out model
+
+One row is one point of one curve. Tasks are split into training and validation, never points. Units stay yours: inputs
+and outputs are normalised inside, and everything printed or predicted is in the units of the table."""
+
+PREDICT_EPILOG = """\
+examples:
+  mpnp predict model --context today.csv --at hours.csv --out prediction.csv --plot today.png
+  mpnp predict model --context mornings.csv --at afternoons.csv --out all.csv     many tasks: both have the task column
+
+Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (spread of
+the functions that fit the context) and within_std (their own noise)."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -87,6 +107,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     _add_train(subparsers)
     _add_evaluate(subparsers)
     _add_plot(subparsers)
+    _add_fit(subparsers)
+    _add_predict(subparsers)
+    info = _add_command(subparsers, "info", own_data.info, "show what a model is, what it was trained on, how well it does")
+    info.add_argument("directory", type=Path, metavar="MODEL", help="directory of the model")
+    info.add_argument("--json", action="store_true", help="print the whole card as JSON")
     for name, run, text in (
         ("models", commands.list_models, "list every model with its number of parameters"),
         ("tasks", commands.list_tasks, "list every task family"),
@@ -152,6 +177,44 @@ def _add_plot(subparsers: Any) -> None:
     _add_run(parser)
     parser.add_argument("--out", type=Path, help="picture to write, .png, .pdf or .svg (default RUN/posterior.png)")
     parser.add_argument("--seed", type=int, default=0, help="another number shows other functions (default 0)")
+
+
+def _add_fit(subparsers: Any) -> None:
+    parser = _add_command(
+        subparsers, "fit", own_data.fit, "fit a model to your own curves, from a CSV or Parquet file", FIT_EPILOG
+    )
+    parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help="a table with one row a point")
+    parser.add_argument("--task-column", metavar="NAME", help="the column that says which curve a row belongs to")
+    parser.add_argument("--input", action="append", metavar="NAME", help="an input column; repeat for more")
+    parser.add_argument("--output", action="append", metavar="NAME", help="an output column; repeat for more; empty: unknown")
+    parser.add_argument(
+        "--group-column", metavar="NAME", help="a column, such as a date, whose curves the split keeps together"
+    )
+    parser.add_argument("--out", type=Path, help="directory for the fitted model")
+    parser.add_argument("--resume", type=Path, metavar="MODEL", help="continue an interrupted fit")
+    parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")
+    _add_fields(parser.add_argument_group("fit"), FitOptions, show_default=True)
+    _add_fields(
+        parser.add_argument_group("model (defaults: a small version of the paper's)"), ModelSettings, show_default=False
+    )
+
+
+def _add_predict(subparsers: Any) -> None:
+    parser = _add_command(
+        subparsers, "predict", own_data.predict, "predict with a fitted model, from the rows seen of one task or of many",
+        PREDICT_EPILOG,
+    )  # fmt: skip
+    parser.add_argument("directory", type=Path, metavar="MODEL", help="directory of the model")
+    parser.add_argument("--context", type=Path, metavar="TABLE", help="rows that were observed (default: none, the prior)")
+    parser.add_argument("--at", type=Path, metavar="TABLE", required=True, help="inputs to predict at")
+    parser.add_argument("--task", metavar="NAME", help="only this task of tables that hold several")
+    parser.add_argument("--out", type=Path, help="CSV file to write (default: print it)")
+    parser.add_argument("--plot", type=Path, metavar="PICTURE", help="draw the posterior of the one task to this file")
+    parser.add_argument(
+        "--quantiles", type=float, nargs="+", metavar="LEVEL", default=[0.05, 0.25, 0.5, 0.75, 0.95],
+        help="levels of the quantile columns (default 0.05 0.25 0.5 0.75 0.95)",
+    )  # fmt: skip
+    parser.add_argument("--num-samples", type=int, default=32, help="functions that stand for the posterior (default 32)")
 
 
 def _add_run(parser: Parser) -> None:

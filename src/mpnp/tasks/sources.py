@@ -15,7 +15,15 @@ from jaxtyping import Array, Integer, PRNGKeyArray
 from mpnp.tasks.families import AbstractTaskFamily
 from mpnp.tasks.task import Task
 
-__all__ = ["FULL_SIZE", "TEST_SEED", "VALIDATION_SEED", "TaskSource", "fixed_tasks", "training_indices"]
+__all__ = ["FULL_SIZE", "TEST_SEED", "VALIDATION_SEED", "Problem", "TaskSource", "fixed_tasks", "training_indices"]
+
+
+class Problem(eqx.Module):
+    """What is to be learnt: where the tasks of training, of validation and of the test come from."""
+
+    training: AbstractTaskFamily
+    validation: AbstractTaskFamily
+    test: AbstractTaskFamily
 
 
 class TaskSource(eqx.Module):

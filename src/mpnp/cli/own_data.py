@@ -1,0 +1,141 @@
+"""The commands for a user's own data: fit a model to a table, predict with it, look at its card."""
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from mpnp.cli.table import format_number, format_table
+from mpnp.data.curves import Columns
+from mpnp.errors import InputError
+from mpnp.fit_options import FitOptions
+from mpnp.models.settings import ModelSettings
+from mpnp.records import write_atomically
+
+__all__ = ["fit", "info", "predict"]
+
+
+def fit(options: argparse.Namespace) -> None:
+    """Fit a model to a table of curves, or continue a fit."""
+    from mpnp.data.frames import curves_from_frame, read_table  # here, because pandas takes half a second to import
+    from mpnp.fitting import SETTINGS, fit_curves, resume_fit
+
+    if options.resume is not None:
+        model, out = resume_fit(options.resume, quiet=options.quiet), options.resume
+    else:
+        if options.data is None or not options.input or not options.output or options.task_column is None:
+            raise InputError("which columns? Pass DATA --task-column NAME --input NAME --output NAME, or --resume MODEL")
+        if options.out is None:
+            raise InputError("where to? Pass --out DIRECTORY for the fitted model")
+        out = options.out
+        columns = Columns(tuple(options.input), tuple(options.output), options.task_column, options.group_column)
+        curves = curves_from_frame(read_table(options.data), columns)
+        given = {field.name: getattr(options, field.name) for field in dataclasses.fields(FitOptions)}
+        choices = FitOptions(**{name: value for name, value in given.items() if value is not None})
+        sizes = {field.name: getattr(options, field.name) for field in dataclasses.fields(ModelSettings)}
+        settings = dataclasses.replace(SETTINGS, **{name: value for name, value in sizes.items() if value is not None})
+        print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows a task")
+        try:
+            model = fit_curves(curves, choices, settings=settings, out=out, quiet=options.quiet)
+        except KeyboardInterrupt:
+            print(f"continue with: mpnp fit --resume {out}")
+            raise
+    print(_card_table(model.card))
+    print(f"model: {out}; predict with: mpnp predict {out} --context ROWS.csv --at INPUTS.csv --out prediction.csv")
+
+
+def predict(options: argparse.Namespace) -> None:
+    """Condition on the rows of one file and predict at the inputs of another, task by task if both have the task column."""
+    from mpnp.data.frames import read_table  # here, because pandas takes half a second to import
+    from mpnp.fitted import load
+    from mpnp.prediction import require_levels
+
+    require_levels(options.quantiles)
+    if options.plot is not None:
+        from mpnp.pictures import picture_format
+
+        picture_format(options.plot)  # a name that cannot be written is refused before the work, not after
+    model = load(options.directory)
+    at = read_table(options.at)
+    context = at.iloc[:0] if options.context is None else read_table(options.context)
+    column = model.card.columns.task
+    if options.task is not None:
+        context, at = (_of_task(frame, column, options.task) for frame in (context, at))
+    questions = {"quantiles": options.quantiles, "num_samples": options.num_samples}
+    if column in at.columns and column in context.columns:
+        prediction = model.predict_tasks(context, at, "full", **questions)
+    else:
+        posterior = _one_posterior(model, context, column, options)
+        prediction = posterior.predict(at, "full", quantiles=options.quantiles)
+    text = prediction.to_csv(index=False)
+    if options.out is None:
+        print(text, end="")
+    else:
+        write_atomically(options.out, lambda file: file.write(text.encode()))
+        print(f"wrote {options.out}: {len(prediction):,} rows")
+    if options.plot is not None:
+        from mpnp.pictures import save_figure
+        from mpnp.posterior_plot import posterior_figure
+
+        figure = posterior_figure(_one_posterior(model, context, column, options), title=options.task)
+        save_figure(figure, options.plot)
+        print(f"wrote {options.plot}")
+
+
+def _of_task(frame: Any, column: str, task: str) -> Any:
+    """The rows of one task, or all of a table that holds but one and does not name it."""
+    if column not in frame.columns:
+        return frame
+    rows = frame[frame[column].astype(str) == task]
+    if not len(rows) and len(frame):
+        raise InputError(f"no row has '{task}' in the column '{column}'; the first task there is '{frame[column].iloc[0]}'")
+    return rows
+
+
+def _one_posterior(model: Any, context: Any, column: str, options: argparse.Namespace) -> Any:
+    if column in context.columns and context[column].nunique() > 1:
+        raise InputError(
+            f"the context holds {context[column].nunique()} tasks; choose one with --task, or name the task in the column "
+            f"'{column}' of the file of --at as well (and leave out --plot)"
+        )
+    if not len(context):
+        return model.condition(num_samples=options.num_samples)
+    return model.condition(context, num_samples=options.num_samples)
+
+
+def info(options: argparse.Namespace) -> None:
+    """Show a model's card."""
+    from mpnp.fitted import load
+
+    card = load(options.directory).card
+    print(json.dumps(card.to_json(), indent=2) if options.json else _card_table(card))
+
+
+def _card_table(card: Any) -> str:
+    """A card as people read it."""
+    about, seen, columns = card.about, card.seen, card.columns
+    ranges = ", ".join(
+        f"{name} {low:g} to {high:g}" for name, low, high in zip(columns.inputs, seen.low, seen.high, strict=True)
+    )
+    progress = about["progress"]
+    rows = [
+        ["model", card.model],
+        ["inputs", ", ".join(columns.inputs)],
+        ["outputs", ", ".join(columns.outputs)],
+        ["trained on", f"{seen.num_tasks:,} tasks, {seen.num_rows:,} rows; {ranges}"],
+        ["largest context", f"{seen.largest_context} rows"],
+        ["best step", f"{progress['best_step']:,}, after {progress['cpu_seconds']:,.0f} CPU-seconds"],
+        ["written by", f"mpnp {about['environment']['mpnp']}"],
+        ["licence", card.licence or "not stated"],
+    ]
+    lines = [format_table(["", ""], rows).strip()]
+    if about.get("validation"):
+        header = ["held-out tasks", "log-likelihood", "RMSE", "CRPS", "inside the 90% band"]
+        lines += ["", format_table(header, [_score_row(name, scores) for name, scores in about["validation"].items()])]
+    return "\n".join(lines)
+
+
+def _score_row(name: str, scores: dict[str, float | None]) -> list[str]:
+    error = scores["squared_error"]
+    rmse = None if error is None else error**0.5
+    return [name, *(format_number(value) for value in (scores["log_likelihood"], rmse, scores["crps"], scores["inside_90"]))]

@@ -1,0 +1,157 @@
+"""Curves: observed data sets of any sizes, end to end in two matrices."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from mpnp.errors import InputError
+
+__all__ = ["Columns", "Curves", "as_matrix"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """What the columns are called, in the user's words."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    task: str = "task"
+    group: str | None = None
+    """What splits must not tear apart, such as the date of several curves; each curve by itself if none."""
+
+    @staticmethod
+    def from_json(content: Any) -> "Columns":
+        """From what `dataclasses.asdict` made."""
+        return Columns(**{**content, "inputs": tuple(content["inputs"]), "outputs": tuple(content["outputs"])})
+
+    @staticmethod
+    def numbered(num_inputs: int, num_outputs: int) -> "Columns":
+        """Names for columns that have none."""
+        return Columns(_numbered("x", num_inputs), _numbered("y", num_outputs))
+
+
+@dataclasses.dataclass(frozen=True)
+class Curves:
+    """Curves in the user's units; an output that was not observed is not a number. Every row has an output that was.
+
+    >>> curves = Curves.from_pairs([([0, 1, 2], [0.5, 0.7, 0.6]), ([0, 2], [0.1, 0.2])])
+    >>> len(curves), curves.x.shape, curves.counts.tolist()
+    (2, (5, 1), [3, 2])
+    """
+
+    names: tuple[Any, ...]
+    groups: tuple[Any, ...]
+    x: Float[np.ndarray, "row input"]
+    y: Float[np.ndarray, "row output"]
+    counts: Int[np.ndarray, " curve"]
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def starts(self) -> Int[np.ndarray, " curve"]:
+        """The first row of each curve."""
+        return np.cumsum(self.counts) - self.counts
+
+    def pair(self, number: int) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "row output"]]:
+        """Inputs and outputs of one curve."""
+        rows = slice(self.starts[number], self.starts[number] + self.counts[number])
+        return self.x[rows], self.y[rows]
+
+    def select(self, numbers: Iterable[int]) -> "Curves":
+        """Some of the curves, in the order given."""
+        chosen = list(numbers)
+        if not chosen:
+            empty = np.zeros(0, np.int64)
+            return dataclasses.replace(self, names=(), groups=(), x=self.x[:0], y=self.y[:0], counts=empty)
+        rows = np.concatenate([np.arange(self.starts[n], self.starts[n] + self.counts[n]) for n in chosen])
+        names, groups = (tuple(labels[n] for n in chosen) for labels in (self.names, self.groups))
+        return dataclasses.replace(self, names=names, groups=groups, x=self.x[rows], y=self.y[rows], counts=self.counts[chosen])
+
+    @staticmethod
+    def from_pairs(
+        pairs: Iterable[Any],
+        *,
+        names: Sequence[Any] | None = None,
+        groups: Sequence[Any] | None = None,
+        columns: Columns | None = None,
+    ) -> "Curves":
+        """One curve a pair (X, y); X has a row a point, y a number a point or a row of them, NaN where not observed.
+
+        Points none of whose outputs was observed are left out, and a curve of nothing else with them.
+        """
+        x_parts, y_parts, kept = [], [], []
+        given = list(_require_pairs(pairs))
+        for number, (x_given, y_given) in enumerate(given):
+            name = number if names is None else names[number]
+            x = as_matrix(f"X of task {name}", x_given, allow_missing=False)
+            y = as_matrix(f"y of task {name}", y_given, allow_missing=True)
+            if len(x) != len(y):
+                raise InputError(f"task {name}: X has {len(x)} rows and y has {len(y)}; every point needs both")
+            seen = ~np.isnan(y).all(axis=1)
+            if seen.any():
+                x_parts.append(x[seen])
+                y_parts.append(y[seen])
+                kept.append(number)
+        if not x_parts:
+            raise InputError(f"no observed point in {len(given)} tasks; every task needs at least one output that is a number")
+        names = tuple(number if names is None else names[number] for number in kept)
+        for what, parts in (("X", x_parts), ("y", y_parts)):
+            for name, part in zip(names, parts, strict=True):
+                if part.shape[1] != parts[0].shape[1]:
+                    raise InputError(
+                        f"{what} of task {name} has {part.shape[1]} columns, but that of task {names[0]} has "
+                        f"{parts[0].shape[1]}; all tasks must have the same columns"
+                    )
+        columns = columns or Columns.numbered(x_parts[0].shape[1], y_parts[0].shape[1])
+        got = (x_parts[0].shape[1], y_parts[0].shape[1])
+        if got != (len(columns.inputs), len(columns.outputs)):
+            raise InputError(
+                f"expected {len(columns.inputs)} input and {len(columns.outputs)} output columns, got {got[0]} and {got[1]}"
+            )
+        counts = np.asarray([len(part) for part in x_parts])
+        groups = names if groups is None else tuple(groups[number] for number in kept)
+        return Curves(names, groups, np.concatenate(x_parts), np.concatenate(y_parts), counts, columns)
+
+
+def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarray, "row column"]:
+    """A matrix of float64 from lists, arrays, pandas objects; a plain sequence becomes one column.
+
+    Missing values (NaN, None, pandas' NA) are NaN, or refused.
+    """
+    try:
+        if hasattr(values, "to_numpy"):
+            values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        matrix = np.asarray(values)
+        if matrix.dtype.kind in "cmMSU":
+            raise TypeError(f"got {matrix.dtype}")
+        matrix = np.asarray(matrix, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} must hold numbers in rows of equal length: {error}") from None
+    if matrix.ndim < 2:
+        matrix = matrix.reshape(-1, 1)
+    if matrix.ndim != 2:
+        raise InputError(f"{name} must have shape (points,) or (points, columns), got {matrix.shape}")
+    bad = np.isinf(matrix) if allow_missing else ~np.isfinite(matrix)
+    if bad.any():
+        row = int(np.argmax(bad.any(axis=1)))
+        remedy = "use NaN for an output that was not observed" if allow_missing else "drop the points whose input is unknown"
+        raise InputError(f"{name} must be finite, but row {row} is {matrix[row].tolist()}; {remedy}")
+    return matrix
+
+
+def _require_pairs(pairs: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+    if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
+        raise InputError(f"tasks must be a list of pairs (X, y), got {type(pairs).__name__}")
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InputError(f"task {number} must be a pair (X, y), got {type(pair).__name__}")
+        yield pair[0], pair[1]
+
+
+def _numbered(letter: str, count: int) -> tuple[str, ...]:
+    return (letter,) if count == 1 else tuple(f"{letter}{number}" for number in range(count))

@@ -1,0 +1,77 @@
+"""Curves with a split and a way of choosing contexts: a problem that a model can be trained on."""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+
+from mpnp.data.curves import Curves
+from mpnp.data.normaliser import Normaliser
+from mpnp.data.split import split_curves
+from mpnp.errors import unknown_name
+from mpnp.tasks.sources import Problem
+from mpnp.tasks.tables import CONTEXTS, TableFamily, separate_dims
+
+__all__ = ["MAX_POINTS", "LearningTable"]
+
+MAX_POINTS = 128
+"""Points of a curve that a training task holds at most; longer curves are seen through as many, drawn anew."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LearningTable:
+    """Everything else follows from these: the parts of the split, the normaliser, the problem."""
+
+    curves: Curves
+    context: str = "random"
+    validation: float = 0.15
+    test: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.context not in CONTEXTS:
+            raise unknown_name("context", str(self.context), CONTEXTS, f"Choose one of: {', '.join(CONTEXTS)}.")
+
+    @functools.cached_property
+    def parts(self) -> dict[str, Curves]:
+        """The curves of training, validation and test."""
+        return split_curves(self.curves, validation=self.validation, test=self.test, seed=self.seed)
+
+    @functools.cached_property
+    def normaliser(self) -> Normaliser:
+        """Learnt on the training curves alone."""
+        return Normaliser.learn(self.parts["train"])
+
+    @property
+    def max_rows(self) -> int:
+        """Rows of a training task."""
+        return min(int(self.parts["train"].counts.max()), max(2, MAX_POINTS // self.curves.y.shape[1]))
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """Input and output dimensions of the points that a network sees."""
+        return separate_dims(self.curves.x.shape[1], self.curves.y.shape[1]), 1
+
+    def problem(self) -> Problem:
+        """What is to be learnt. Without test curves, the validation curves stand in for them."""
+        training, validation = (self._family(self.parts[name]) for name in ("train", "validation"))
+        return Problem(training, validation, self._family(self.parts["test"]) if len(self.parts["test"]) else validation)
+
+    def _family(self, curves: Curves) -> TableFamily:
+        curve = np.repeat(np.arange(len(curves)), curves.counts)
+        order = np.lexsort((*curves.x.T[::-1], curve))
+        x, y = self.normaliser.x.apply(curves.x[order]), self.normaliser.y.apply(curves.y[order])
+        x_dim, y_dim = self.dims
+        return TableFamily(
+            x=jnp.asarray(x, jnp.float32),
+            y=jnp.asarray(np.nan_to_num(y, nan=0.0), jnp.float32),
+            observed=jnp.asarray(~np.isnan(y)),
+            starts=jnp.asarray(curves.starts, jnp.int32),
+            counts=jnp.asarray(curves.counts, jnp.int32),
+            max_rows=self.max_rows,
+            longest=max(int(curves.counts.max()), self.max_rows),
+            context=self.context,
+            x_dim=x_dim,
+            y_dim=y_dim,
+        )

@@ -1,0 +1,35 @@
+"""What a user may decide about a fit."""
+
+import dataclasses
+import math
+
+from mpnp.errors import InputError
+from mpnp.models.catalogue import find_model
+from mpnp.options import option, require_counts, require_seed
+
+__all__ = ["FitOptions"]
+
+
+@dataclasses.dataclass(frozen=True)
+class FitOptions:
+    """How a model is fitted to curves. What is left out is chosen from the data and the time allowed."""
+
+    model: str = option("mpanp", "which model ('mpnp models' lists them)")
+    context: str = option("random", "which rows are given and which predicted: random ones, or the rest of a curve (prefix)")
+    max_minutes: float = option(5.0, "time for training, from which the number of steps follows")
+    steps: int | None = option(None, "training steps, instead of as many as the time allows")
+    batch_size: int = option(32, "tasks in a step")
+    num_samples: int = option(8, "functions sampled for each task in training, K")
+    optimizer: str = option("adam", "adam or muon")
+    learning_rate: float = option(1e-3, "base learning rate")
+    patience: int = option(8, "validations in a row without a better score after which training stops")
+    validation: float = option(0.15, "share of the tasks kept for validation")
+    test: float = option(0.0, "share of the tasks kept aside entirely")
+    seed: int = option(0, "fixes the split, the initial weights and every draw")
+
+    def __post_init__(self) -> None:
+        require_counts(self)
+        require_seed(self.seed)
+        find_model(self.model)
+        if not 0 < self.max_minutes < math.inf:
+            raise InputError(f"max_minutes must be positive and finite, got {self.max_minutes}")

@@ -1,0 +1,244 @@
+"""Models in the user's units: condition them, ask them about many tasks, save and load them."""
+
+import functools
+import hashlib
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from mpnp import checkpoint
+from mpnp.card import ModelCard, Seen
+from mpnp.data.curves import Columns
+from mpnp.data.frames import is_frame
+from mpnp.data.normaliser import Affine, Normaliser
+from mpnp.data.questions import read_context, read_inputs
+from mpnp.errors import InputError, RunError
+from mpnp.models.catalogue import build
+from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.posterior import Posterior
+from mpnp.prediction import DEFAULT_QUANTILES, Prediction
+from mpnp.predictor import Predictor
+from mpnp.records import read_json, write_json
+from mpnp.runs import RunDirectory, load_model
+from mpnp.tasks.catalogue import find_family
+from mpnp.tasks.families import FunctionFamily
+from mpnp.typicality import half_scores
+from mpnp.units import Units
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FittedModel", "ImplausibleContextWarning", "LargeContextWarning", "OutsideRangeWarning", "load"]
+
+NUM_SAMPLES = 32
+"""Functions that stand for a posterior unless told otherwise."""
+
+IMPLAUSIBLE = 0.01
+"""A context with a p-value below this is worth a warning."""
+
+WEIGHTS, CARD = "model.safetensors", "card.json"
+
+
+class OutsideRangeWarning(UserWarning):
+    """An input lies outside the range of the training data."""
+
+
+class LargeContextWarning(UserWarning):
+    """A context has more rows than any in training."""
+
+
+class ImplausibleContextWarning(UserWarning):
+    """A context does not look like the training data."""
+
+
+class FittedModel:
+    """A trained network with the card that translates for it."""
+
+    def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
+        self.network, self.card = network, card
+        self.units = Units(card.columns, card.normaliser, card.dims[1])
+        self.predictor: Callable[[int], Predictor] = functools.cache(lambda count: Predictor(network, num_samples=count))
+        """The predictor of so many functions, compiled once."""
+
+    def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
+        """The posterior given rows of X and y, or of one frame with the columns of both; given nothing, the prior.
+
+        Warns if the rows are not like those of training, and says what that means for the band.
+        """
+        if num_samples < 1:
+            raise InputError(f"num_samples must be at least 1, got {num_samples}")
+        if y is None and not is_frame(X) and len(X) == 0:
+            y = ()
+        x, outputs = read_context(self.card.columns, X, y)
+        self.warn_outside(x)
+        self._warn_unlike(x, outputs)
+        return Posterior(self, x, outputs, num_samples=num_samples)
+
+    def plausibility(self, X: Any, y: Any = None) -> float | None:
+        """The p-value of a context: the share of held-out contexts of its size that the model predicts no better.
+
+        None if the context is empty, or if the model carries nothing to compare with.
+        """
+        x, outputs = read_context(self.card.columns, X, y)
+        if self.card.reference is None or not len(x):
+            return None
+        (score,) = half_scores(self.predictor(NUM_SAMPLES), self.units, [(x, outputs)])
+        return self.card.reference.p_value(len(x), score)
+
+    def predict_tasks(
+        self,
+        contexts: Any,
+        X: Any,
+        output_type: str = "mean",
+        *,
+        quantiles: Sequence[float] = DEFAULT_QUANTILES,
+        num_samples: int = NUM_SAMPLES,
+    ) -> "list[Any] | pd.DataFrame":
+        """Predict many tasks at once.
+
+        Either `contexts` is a list of pairs (X, y) and `X` a list of as many sets of rows, and the answer a list; or both are
+        frames with the task column, and the answer is a frame with a row for each row of `X`.
+        """
+        if is_frame(X) != is_frame(contexts):
+            raise InputError("contexts and X must both be frames with the task column, or both be lists")
+        if is_frame(X):
+            return self._predict_frame(contexts, X, output_type, quantiles, num_samples)
+        pairs = [read_context(self.card.columns, *pair) for pair in _pairs(contexts)]
+        predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in X], num_samples)
+        return [
+            prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
+            for prediction, rows in zip(predictions, X, strict=True)
+        ]
+
+    def save(self, directory: str | Path) -> None:
+        """Write the weights and the card into a directory; `mpnp.load` reads it anywhere."""
+        directory = Path(directory)
+        checkpoint.save(directory / WEIGHTS, self.network, {"model": self.card.model})
+        digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
+        write_json(directory / CARD, {**self.card.to_json(), "weights_sha256": digest})
+
+    def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
+        """Warn of inputs beyond those of training."""
+        seen, width = self.card.seen, self.card.seen.high - self.card.seen.low
+        beyond = (x < seen.low - 1e-6 * width) | (x > seen.high + 1e-6 * width)
+        if not beyond.any():
+            return
+        column = int(np.argmax(beyond.any(axis=0)))
+        name, values = self.card.columns.inputs[column], x[beyond[:, column], column]
+        warnings.warn(
+            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the range of training: '{name}' is {values[0]:g}, "
+            f"but training saw {seen.low[column]:g} to {seen.high[column]:g}. The model extrapolates there: neither mean nor "
+            "band can be trusted",
+            OutsideRangeWarning,
+            stacklevel=3,
+        )
+
+    def _warn_unlike(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> None:
+        if len(x) > self.card.seen.largest_context:
+            warnings.warn(
+                f"the context has {len(x)} rows, more than the {self.card.seen.largest_context} of any in training: the band "
+                "may be too narrow or too wide. Thin the context out, or train on longer curves",
+                LargeContextWarning,
+                stacklevel=3,
+            )
+        p_value = self.plausibility(x, y) if len(x) else None
+        if p_value is not None and p_value < IMPLAUSIBLE:
+            warnings.warn(
+                f"the context does not look like the training data (p = {p_value:.3f}: the model predicts its halves from each "
+                "other worse than those of held-out curves). The band assumes a function like those of training, and is "
+                "likely too narrow here",
+                ImplausibleContextWarning,
+                stacklevel=3,
+            )
+
+    def predict_pairs(
+        self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], queries: Sequence[np.ndarray], num_samples: int
+    ) -> list[Prediction]:
+        """A prediction for each context at its own inputs, all given as matrices."""
+        for rows in (*(x for x, _ in pairs), *queries):
+            self.warn_outside(rows)
+        contexts = [self.units.context(*pair) for pair in pairs]
+        answers = self.predictor(num_samples).many(contexts, [self.units.targets(x) for x in queries])
+        return [Prediction(self.units.rows(answer), self.units) for answer in answers]
+
+    def _predict_frame(
+        self, contexts: "pd.DataFrame", X: "pd.DataFrame", output_type: str, quantiles: Sequence[float], num_samples: int
+    ) -> "pd.DataFrame":
+        import pandas as pd
+
+        task = self.card.columns.task
+        groups = {name: rows for name, rows in contexts.groupby(task, sort=False)} if len(contexts) else {}
+        asked = list(X.groupby(task, sort=False))
+        nothing = contexts.iloc[:0]
+        pairs = [read_context(self.card.columns, groups.get(name, nothing), None) for name, _ in asked]
+        predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for _, rows in asked], num_samples)
+        parts = []
+        for prediction, (name, rows) in zip(predictions, asked, strict=True):
+            part = prediction.frame(output_type, quantiles, rows)
+            part = part.to_frame(output_type) if part.ndim == 1 else part
+            part.insert(0, task, name)
+            parts.append(part)
+        return pd.concat(parts).loc[X.index] if X.index.is_unique else pd.concat(parts)
+
+
+def load(path: str | Path) -> FittedModel:
+    """The model in a directory that `fit` or `save` wrote, or of a training run. Nothing in it is executed."""
+    directory = Path(path)
+    if (directory / CARD).is_file():
+        return _load_saved(directory)
+    if RunDirectory(directory).config_file.is_file():
+        return _load_run(directory)
+    raise RunError(f"{path} holds no model: expected a directory with {CARD} and {WEIGHTS}, or a training run")
+
+
+def _load_saved(directory: Path) -> FittedModel:
+    content = read_json(directory / CARD)
+    card = ModelCard.from_json(content, directory / CARD)
+    shapes = jax.eval_shape(
+        lambda: build(card.model, key=jax.random.key(0), x_dim=card.dims[0], y_dim=card.dims[1], settings=card.settings)
+    )
+    network, _ = checkpoint.load(directory / WEIGHTS, shapes)
+    digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
+    if content.get("weights_sha256") != digest:
+        raise RunError(f"{directory / WEIGHTS} is not the file that {CARD} describes; restore both from one copy")
+    return FittedModel(network, card)
+
+
+def _load_run(directory: Path) -> FittedModel:
+    """A model trained on a task of the catalogue, whose units are the network's own."""
+    network, config, header = load_model(directory)
+    x_dim, y_dim = config.dims
+    family = find_family(config.task)
+    low, high, slots = (-2.0, 2.0, 50)
+    if isinstance(family, FunctionFamily):
+        low, high, slots = family.low, family.high, family.max_points
+    card = ModelCard(
+        model=config.model,
+        settings=config.settings,
+        dims=(x_dim, y_dim),
+        columns=Columns.numbered(x_dim, y_dim),
+        normaliser=Normaliser(Affine.identity(x_dim), Affine.identity(y_dim)),
+        seen=Seen(
+            num_tasks=config.recipe.batch_size * header["progress"]["best_step"],
+            num_rows=config.recipe.batch_size * header["progress"]["best_step"] * slots,
+            low=np.full(x_dim, low),
+            high=np.full(x_dim, high),
+            largest_context=slots - 3,
+        ),
+        reference=None,
+        about={"task": config.task, "progress": header["progress"], "environment": header["environment"]},
+    )
+    return FittedModel(network, card)
+
+
+def _pairs(contexts: Any) -> list[tuple[Any, Any]]:
+    pairs = list(contexts)
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InputError(f"context {number} must be a pair (X, y), got {type(pair).__name__}")
+    return pairs

@@ -1,0 +1,74 @@
+"""Tasks cut from observed curves: a curve, some of its rows as context and the rest as target."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from mpnp.tasks.families import AbstractTaskFamily
+from mpnp.tasks.task import Task
+
+__all__ = ["CONTEXTS", "TABLE", "TableFamily", "separate_dims", "separate_outputs"]
+
+TABLE = "table"
+"""Name of the task of a run that learns from observed curves."""
+
+
+def _as_drawn(rows: Int[Array, " row"]) -> Int[Array, " row"]:
+    return rows
+
+
+CONTEXTS: dict[str, Callable[[Int[Array, " row"]], Int[Array, " row"]]] = {"random": _as_drawn, "prefix": jnp.sort}
+"""How the rows of a task are ordered before the first so many become its context: by chance, or as they are in the curve."""
+
+
+class TableFamily(AbstractTaskFamily):
+    """Curves of any lengths, stored end to end. A task is one of them, with a context of anything from no row to all but one.
+
+    Outputs of a row are points of their own. A curve of more than `max_rows` rows is seen through so many of them, drawn
+    anew each time. Rows of a curve must be in the order of its first input if contexts are prefixes.
+    """
+
+    x: Float[Array, "row x_columns"]
+    y: Float[Array, "row y_columns"]
+    observed: Bool[Array, "row y_columns"]
+    starts: Int[Array, " curve"]
+    counts: Int[Array, " curve"]
+    max_rows: int = eqx.field(static=True)
+    longest: int = eqx.field(static=True)
+    context: str = eqx.field(static=True)
+    x_dim: int = eqx.field(static=True)
+    y_dim: int = eqx.field(static=True, default=1)
+
+    def sample(self, key: PRNGKeyArray) -> Task:
+        curve_key, rows_key, size_key = jax.random.split(key, 3)
+        curve = jax.random.randint(curve_key, (), 0, len(self.starts))
+        slot, position = jnp.arange(self.longest), jnp.arange(self.max_rows)
+        num_rows = jnp.minimum(self.counts[curve], self.max_rows)
+        lot = jnp.where(slot < self.counts[curve], jax.random.uniform(rows_key, (self.longest,)), jnp.inf)
+        drawn = jnp.argsort(lot)[: self.max_rows]
+        rows = CONTEXTS[self.context](jnp.where(position < num_rows, drawn, self.longest))
+        num_context = jax.random.randint(size_key, (), 0, num_rows)
+
+        index = self.starts[curve] + jnp.minimum(rows, self.counts[curve] - 1)
+        x, y, observed = separate_outputs(self.x[index], self.y[index], self.observed[index])
+        row = jnp.repeat(position, self.y.shape[-1])
+        return Task(x, y, observed & (row < num_context), observed & (row >= num_context) & (row < num_rows))
+
+
+def separate_dims(num_inputs: int, num_outputs: int) -> int:
+    """Numbers that say where a point of `separate_outputs` is."""
+    return num_inputs + (num_outputs if num_outputs > 1 else 0)
+
+
+def separate_outputs(
+    x: Float[Array, "row x_columns"], y: Float[Array, "row y_columns"], observed: Bool[Array, "row y_columns"]
+) -> tuple[Float[Array, "point x_dim"], Float[Array, "point 1"], Bool[Array, " point"]]:
+    """Every output as a point of its own, whose input also says which output it is; so any output of a row may be missing."""
+    num_rows, outputs = y.shape
+    if outputs > 1:
+        which = jnp.broadcast_to(jnp.eye(outputs, dtype=x.dtype), (num_rows, outputs, outputs))
+        x = jnp.concatenate([jnp.broadcast_to(x[:, None], (num_rows, outputs, x.shape[-1])), which], axis=-1)
+    return x.reshape(num_rows * outputs, -1), y.reshape(-1, 1), observed.reshape(-1)
