@@ -155,9 +155,7 @@ def test_a_linear_functional_has_the_moments_of_its_draws(model):
 def test_log_densities_are_those_of_the_mixture_in_the_users_units(model, double):
     posterior, (x, y) = model.condition(*ONE.pair(3)), ONE.pair(4)
     prediction = posterior.prediction(x)
-    scale = model.card.normaliser.y.scale * np.asarray(prediction.mixture.scale)
-    loc = model.card.normaliser.y.undo(np.asarray(prediction.mixture.loc))
-    density = norm.pdf(y, loc, scale)[..., 0]
+    density = norm.pdf(y, prediction.loc, prediction.scale)[..., 0]
     np.testing.assert_allclose(posterior.log_prob(x, y), np.log(density.mean(axis=0)), rtol=1e-6)
     np.testing.assert_allclose(posterior.joint_log_prob(x, y), np.log(density.prod(axis=1).mean()), rtol=1e-6)
     x, y = TWO.pair(5)

@@ -60,7 +60,11 @@ def test_every_command_that_the_documents_print_is_understood(command):
 
 
 def test_the_table_of_recipes_is_true():
-    rows = re.findall(r"\| `(\w+)` \| ([\d,]+) \| (\d+) \| (\d+) \| ([\de.-]+) \|", (ROOT / "docs/training.md").read_text())
-    printed = {name: (int(steps.replace(",", "")), int(batch), int(k), float(rate)) for name, steps, batch, k, rate in rows}
-    actual = {name: (r.steps, r.batch_size, r.num_samples, r.learning_rate) for name, r in RECIPES.items()}
+    rows = re.findall(
+        r"\| `(\w+)` \| ([\d,]+) \| (\d+) \| (\d+) \| ([\de.-]+) \| (\w+) \|", (ROOT / "docs/training.md").read_text()
+    )
+    printed = {
+        name: (int(steps.replace(",", "")), int(batch), int(k), float(rate), by) for name, steps, batch, k, rate, by in rows
+    }
+    actual = {name: (r.steps, r.batch_size, r.num_samples, r.learning_rate, r.optimizer) for name, r in RECIPES.items()}
     assert printed == actual

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from mpnp.data.curves import Curves
 from mpnp.fitted import FittedModel
@@ -37,7 +37,7 @@ def assess(model: FittedModel, cuts: Sequence[Cut], *, num_samples: int) -> dict
     scores = [score_outputs(prediction, cut[3]) for prediction, cut in zip(predictions, cuts, strict=True)]
     names = model.card.columns.outputs
     return {
-        name: {metric: _mean([score[metric][:, output] for score in scores]) for metric in scores[0]}
+        name: {metric: _mean(np.concatenate([score[metric][:, output] for score in scores])) for metric in scores[0]}
         for output, name in enumerate(names)
     }
 
@@ -49,14 +49,9 @@ def score_outputs(prediction: Prediction, y: Float[np.ndarray, "row output"]) ->
         "log_likelihood": prediction.marginal_log_prob(y),
         "crps": prediction.crps(y),
         "squared_error": (prediction.mean - y) ** 2,
-        "inside_90": _where_observed(np.abs(rank - 0.5) <= 0.45, y),
+        "inside_90": np.where(np.isnan(y), np.nan, np.abs(rank - 0.5) <= 0.45),
     }
 
 
-def _where_observed(values: Bool[np.ndarray, "row output"], y: Float[np.ndarray, "row output"]) -> np.ndarray:
-    return np.where(np.isnan(y), np.nan, values.astype(float))
-
-
-def _mean(parts: Sequence[Float[np.ndarray, " row"]]) -> float | None:
-    values = np.concatenate(parts)
+def _mean(values: Float[np.ndarray, " row"]) -> float | None:
     return float(np.nanmean(values)) if np.isfinite(values).any() else None

@@ -59,7 +59,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
     def fit(
         self,
         tasks: Any,
-        y: None = None,
+        y: Any = None,
         *,
         task: str | None = None,
         inputs: Sequence[str] | None = None,
@@ -74,7 +74,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         """
         if y is not None:
             raise InputError("fit takes many tasks, each with its own X and y: pass a list of pairs (X, y) and no y beside it")
-        chosen = {"batch_size": self.batch_size, "num_samples": self.num_samples}
+        chosen: dict[str, Any] = {"batch_size": self.batch_size, "num_samples": self.num_samples}
         chosen |= {"optimizer": self.optimizer, "learning_rate": self.learning_rate}
         options = FitOptions(
             model=self.model,

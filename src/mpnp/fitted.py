@@ -5,7 +5,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from mpnp import checkpoint
 from mpnp.card import ModelCard, Seen
 from mpnp.data.curves import Columns
-from mpnp.data.frames import is_frame
+from mpnp.data.frames import Frame, is_frame
 from mpnp.data.normaliser import Affine, Normaliser
 from mpnp.data.questions import read_context, read_inputs
 from mpnp.errors import InputError, RunError
@@ -29,9 +29,6 @@ from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.families import FunctionFamily
 from mpnp.typicality import half_scores
 from mpnp.units import Units
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["FittedModel", "ImplausibleContextWarning", "LargeContextWarning", "OutsideRangeWarning", "load"]
 
@@ -98,7 +95,7 @@ class FittedModel:
         *,
         quantiles: Sequence[float] = DEFAULT_QUANTILES,
         num_samples: int = NUM_SAMPLES,
-    ) -> "list[Any] | pd.DataFrame":
+    ) -> Any:
         """Predict many tasks at once.
 
         Either `contexts` is a list of pairs (X, y) and `X` a list of as many sets of rows, and the answer a list; or both are
@@ -164,11 +161,11 @@ class FittedModel:
             self.warn_outside(rows)
         contexts = [self.units.context(*pair) for pair in pairs]
         answers = self.predictor(num_samples).many(contexts, [self.units.targets(x) for x in queries])
-        return [Prediction(self.units.rows(answer), self.units) for answer in answers]
+        return [Prediction(*self.units.rows(answer), self.card.columns) for answer in answers]
 
     def _predict_frame(
-        self, contexts: "pd.DataFrame", X: "pd.DataFrame", output_type: str, quantiles: Sequence[float], num_samples: int
-    ) -> "pd.DataFrame":
+        self, contexts: Frame, X: Frame, output_type: str, quantiles: Sequence[float], num_samples: int
+    ) -> Frame:
         import pandas as pd
 
         task = self.card.columns.task

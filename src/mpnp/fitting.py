@@ -36,7 +36,7 @@ SHARE_OF_TIME = 0.8
 
 VALIDATIONS = 25
 FEWEST_STEPS, MOST_STEPS = 100, 20_000
-REFERENCE_CONTEXTS = 1_000
+REFERENCE_CONTEXTS = 600
 
 TRAINING = "training"
 """Where an unfinished fit lives, inside the directory of the model that it makes."""

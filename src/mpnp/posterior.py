@@ -16,7 +16,6 @@ from mpnp.predictor import round_up
 from mpnp.units import Units
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from mpnp.fitted import FittedModel
@@ -82,9 +81,7 @@ class Posterior:
         x, outputs = np.concatenate([self.x, x_new]), np.concatenate([self.y, y_new])
         return self.model.condition(x, outputs, num_samples=self.num_samples)
 
-    def predict(
-        self, X: Any, output_type: str = "mean", *, quantiles: Sequence[float] = DEFAULT_QUANTILES
-    ) -> "np.ndarray | dict[str, np.ndarray] | pd.DataFrame | pd.Series[Any]":
+    def predict(self, X: Any, output_type: str = "mean", *, quantiles: Sequence[float] = DEFAULT_QUANTILES) -> Any:
         """Predict the outputs, noise included, at the rows of X.
 
         `output_type` is "mean", "std", "quantiles" (one more axis, or one column a level), or "full": everything, as a frame
@@ -98,7 +95,7 @@ class Posterior:
         """The prediction at the rows of X as an object that knows its moments, quantiles and densities."""
         x = self._read_query(X)
         answer = self.model.predictor(self.num_samples)(self._context, self.units.targets(x))
-        return Prediction(self.units.rows(answer), self.units)
+        return Prediction(*self.units.rows(answer), self.units.columns)
 
     def between_std(self, X: Any) -> np.ndarray:
         """Spread of the posterior's functions around their mean: what more observations would reduce."""
@@ -111,17 +108,17 @@ class Posterior:
     def log_prob(self, X: Any, y: Any) -> Float[np.ndarray, " row"]:
         """Log density of the observed outputs of each row by itself."""
         prediction = self.prediction(X)
-        return prediction.log_prob(read_outputs(self.units.columns, y, prediction.mixture.loc.shape[1]))
+        return prediction.log_prob(read_outputs(self.units.columns, y, prediction.num_rows))
 
     def joint_log_prob(self, X: Any, y: Any) -> float:
         """Log density of all observed outputs of all rows together."""
         prediction = self.prediction(X)
-        return prediction.joint_log_prob(read_outputs(self.units.columns, y, prediction.mixture.loc.shape[1]))
+        return prediction.joint_log_prob(read_outputs(self.units.columns, y, prediction.num_rows))
 
     def cdf(self, X: Any, y: Any) -> np.ndarray:
         """Probability of an output below y; NaN where y is."""
         prediction = self.prediction(X)
-        return self._squeeze(prediction.cdf(read_outputs(self.units.columns, y, prediction.mixture.loc.shape[1])))
+        return self._squeeze(prediction.cdf(read_outputs(self.units.columns, y, prediction.num_rows)))
 
     def sample(self, X: Any, n: int = 10, seed: int = 0, *, noise: bool = False) -> Float[np.ndarray, "draw row *output"]:
         """`n` coherent functions at the rows of X, or with `noise=True` observations of them.
@@ -137,13 +134,11 @@ class Posterior:
         for turn, start in enumerate(range(0, n, DRAWS_AT_ONCE)):
             count = min(DRAWS_AT_ONCE, n - start)
             answer = self.model.predictor(round_up(count))(self._context, targets, seed=(seed + turn) % 2**32)
-            functions = self.units.rows(answer)
-            for parts, part in ((locs, functions.loc), (scales, functions.scale)):
-                parts.append(np.resize(np.asarray(part, np.float64), (count, *part.shape[1:])))
+            for parts, part in zip((locs, scales), self.units.rows(answer), strict=True):
+                parts.append(np.resize(part, (count, *part.shape[1:])))
         values = np.concatenate(locs)
         if noise:
             values += np.concatenate(scales) * np.random.default_rng([seed, 1]).standard_normal(values.shape)
-        values = self.units.normaliser.y.undo(values)
         return values[..., 0] if self.units.num_outputs == 1 else values
 
     def functional(self, fn: Callable[[np.ndarray], Any], X: Any, *, n: int = 256, seed: int = 0, noise: bool = False) -> Draws:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from mpnp.prediction import Prediction
 from mpnp.predictor import Predictor
 from mpnp.tasks.task import PointSet
 from mpnp.units import Units
@@ -47,7 +48,7 @@ class Reference:
 def half_scores(
     predictor: Predictor, units: Units, contexts: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> Float[np.ndarray, " context"]:
-    """The statistic of each context of at least one row, in the network's units."""
+    """The statistic of each context of at least one row."""
     given: list[PointSet] = []
     asked: list[np.ndarray] = []
     answers: list[np.ndarray] = []
@@ -58,18 +59,11 @@ def half_scores(
             if len(others):  # of one row, it is predicted from nothing
                 given.append(units.context(x[rows], y[rows]))
                 asked.append(units.targets(x[others]))
-                answers.append(units.normaliser.y.apply(y[others]))
+                answers.append(y[others])
                 owner.append(number)
     total, count = np.zeros(len(contexts)), np.zeros(len(contexts))
     for number, predictive, y in zip(owner, predictor.many(given, asked), answers, strict=True):
-        log_density = _marginal_log_density(units.rows(predictive), y)
+        log_density = Prediction(*units.rows(predictive), units.columns).marginal_log_prob(y)
         total[number] += np.nansum(log_density)
         count[number] += np.sum(~np.isnan(log_density))
     return total / np.maximum(count, 1)
-
-
-def _marginal_log_density(predictive: Any, y: Float[np.ndarray, "row output"]) -> Float[np.ndarray, "row output"]:
-    """Log density of every output by itself under the mixture; not a number where it was not observed."""
-    loc, scale = np.asarray(predictive.loc, np.float64), np.asarray(predictive.scale, np.float64)
-    component = -0.5 * ((y - loc) / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
-    return np.logaddexp.reduce(component, axis=0) - np.log(len(loc))

@@ -17,6 +17,7 @@ __all__ = ["Units"]
 
 Inputs = Float[np.ndarray, "row input"]
 Outputs = Float[np.ndarray, "row output"]
+Functions = Float[np.ndarray, "sample row output"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Units:
                     "together; drop such rows"
                 )
             return _points(x, y)
-        x, y, seen = (np.asarray(part) for part in separate_outputs(*_float32(x, y), jnp.asarray(observed)))
+        x, y, seen = (np.asarray(part) for part in separate_outputs(_float32(x), _float32(y), jnp.asarray(observed)))
         return _points(x[seen], y[seen])
 
     def targets(self, x: Inputs) -> Float[np.ndarray, "point x_dim"]:
@@ -56,23 +57,18 @@ class Units:
         if self.network_outputs == self.num_outputs:
             return np.asarray(x, np.float32)
         nothing = np.zeros((len(x), self.num_outputs))
-        return np.asarray(separate_outputs(*_float32(x, nothing), jnp.asarray(nothing, bool))[0])
+        return np.asarray(separate_outputs(_float32(x), _float32(nothing), jnp.asarray(nothing, bool))[0])
 
-    def rows(self, predictive: Predictive) -> Predictive:
-        """The network's answer with a row an input and a column an output, still normalised."""
-        shape = (len(predictive.loc), -1, self.num_outputs)
-        return Predictive(predictive.loc.reshape(shape), predictive.scale.reshape(shape))
-
-    @property
-    def log_volume(self) -> Float[np.ndarray, " output"]:
-        """Log of the user's unit in the network's: what a log density loses on the way back."""
-        return np.log(self.normaliser.y.scale)
+    def rows(self, predictive: Predictive) -> tuple[Functions, Functions]:
+        """Means and standard deviations of the network's answer by function, input and output, in the user's units."""
+        loc, scale = (np.asarray(part, np.float64) for part in (predictive.loc, predictive.scale))
+        shape = (len(loc), -1 if loc.size else 0, self.num_outputs)
+        return self.normaliser.y.undo(loc.reshape(shape)), scale.reshape(shape) * self.normaliser.y.scale
 
 
 def _points(x: Inputs, y: Outputs) -> PointSet:
-    x, y = _float32(x, y)
-    return PointSet(x, y, jnp.ones(len(x), bool))
+    return PointSet(_float32(x), _float32(y), jnp.ones(len(x), bool))
 
 
-def _float32(*arrays: np.ndarray) -> tuple[jnp.ndarray, ...]:
-    return tuple(jnp.asarray(array, jnp.float32) for array in arrays)
+def _float32(array: np.ndarray) -> jnp.ndarray:
+    return jnp.asarray(array, jnp.float32)

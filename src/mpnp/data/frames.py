@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,10 +11,10 @@ from jaxtyping import Float, Int
 from mpnp.data.curves import Columns, Curves
 from mpnp.errors import InputError, unknown_name
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "read_table"]
 
-__all__ = ["curves_from_frame", "is_frame", "numeric_columns", "read_table"]
+Frame = Any
+"""A pandas frame. pandas is imported where it is needed and not before: it takes half a second."""
 
 
 def is_frame(values: Any) -> bool:
@@ -22,10 +22,9 @@ def is_frame(values: Any) -> bool:
     return hasattr(values, "columns") and hasattr(values, "loc")
 
 
-def read_table(path: str | Path) -> "pd.DataFrame":
+def read_table(path: str | Path) -> Frame:
     """A CSV (also .csv.gz and the like) or Parquet file as a frame, column names as they are in the file."""
-    import pandas as pd
-
+    pd = _pandas()
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file")
@@ -48,8 +47,7 @@ def read_table(path: str | Path) -> "pd.DataFrame":
 
 def _refuse_repeated_names(path: Path) -> None:
     """Pandas would rename the second column of a name without a word."""
-    import pandas as pd
-
+    pd = _pandas()
     header = pd.read_csv(path, header=None, nrows=1, dtype=str)
     names = [str(name) for name in header.iloc[0]] if len(header) else []
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -57,7 +55,7 @@ def _refuse_repeated_names(path: Path) -> None:
         raise InputError(f"{path} has more than one column named '{repeated[0]}'; give every column a name of its own")
 
 
-def curves_from_frame(frame: "pd.DataFrame", columns: Columns) -> Curves:
+def curves_from_frame(frame: Frame, columns: Columns) -> Curves:
     """One curve for each value of the task column, in order of first appearance."""
     require_columns(frame, (columns.task, *columns.inputs, *columns.outputs))
     task = frame[columns.task]
@@ -77,7 +75,7 @@ def curves_from_frame(frame: "pd.DataFrame", columns: Columns) -> Curves:
     )
 
 
-def _group(frame: "pd.DataFrame", column: str, rows: Int[np.ndarray, " row"]) -> Any:
+def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:
     """The group of a curve, which all its rows must agree on."""
     require_columns(frame, (column,))
     values = frame[column].iloc[rows].unique()
@@ -93,7 +91,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def require_columns(frame: "pd.DataFrame", wanted: Sequence[str]) -> None:
+def require_columns(frame: Frame, wanted: Sequence[str]) -> None:
     """Refuse columns that are missing, repeated in the frame, or asked for twice."""
     names = [str(name) for name in frame.columns]
     for name in wanted:
@@ -105,7 +103,7 @@ def require_columns(frame: "pd.DataFrame", wanted: Sequence[str]) -> None:
             raise InputError(f"the column '{name}' is asked for twice; task, inputs and outputs must be different columns")
 
 
-def numeric_columns(frame: "pd.DataFrame", names: Sequence[str], *, allow_missing: bool) -> Float[np.ndarray, "row column"]:
+def numeric_columns(frame: Frame, names: Sequence[str], *, allow_missing: bool) -> Float[np.ndarray, "row column"]:
     """Columns as float64. Dates, also as text like 2024-05-31, count in days since 1970; all else must be a number."""
     require_columns(frame, names)
     columns = [_numbers(frame[name], name) for name in names]
@@ -122,15 +120,19 @@ def numeric_columns(frame: "pd.DataFrame", names: Sequence[str], *, allow_missin
     return matrix
 
 
-def _days(stamps: "pd.Series[Any]") -> Float[np.ndarray, " row"]:
-    import pandas as pd
+def _pandas() -> Any:
+    import pandas
 
+    return pandas
+
+
+def _days(stamps: Any) -> Float[np.ndarray, " row"]:
+    pd = _pandas()
     return ((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
 
 
-def _numbers(column: "pd.Series[Any]", name: str) -> Float[np.ndarray, " row"]:
-    import pandas as pd
-
+def _numbers(column: Any, name: str) -> Float[np.ndarray, " row"]:
+    pd = _pandas()
     if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
         return _days(pd.to_datetime(column, utc=True))
     if column.dtype.kind == "c":

@@ -71,4 +71,4 @@ def separate_outputs(
     if outputs > 1:
         which = jnp.broadcast_to(jnp.eye(outputs, dtype=x.dtype), (num_rows, outputs, outputs))
         x = jnp.concatenate([jnp.broadcast_to(x[:, None], (num_rows, outputs, x.shape[-1])), which], axis=-1)
-    return x.reshape(num_rows * outputs, -1), y.reshape(-1, 1), observed.reshape(-1)
+    return x.reshape(num_rows * outputs, x.shape[-1]), y.reshape(-1, 1), observed.reshape(-1)

@@ -1,0 +1,204 @@
+"""From curves to a model on disk, and back."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.numpy
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import mpnp
+from fitted_models import fitted, renamed, some_curves
+from models import SETTINGS
+from mpnp import fitting
+from mpnp.data.curves import Curves
+from mpnp.errors import InputError, RunError
+from mpnp.estimator import NeuralProcessRegressor
+from mpnp.fit_options import FitOptions
+from mpnp.fitted import load
+from mpnp.fitting import fit_curves, resume_fit
+from mpnp.train import _Loop
+
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.xdist_group("fit")]
+
+OPTIONS = FitOptions("cnp", steps=60, batch_size=8, num_samples=2, learning_rate=1e-2)
+GRID = np.linspace(12, 47, 6)
+
+
+def lines(num_curves=30):
+    """Straight lines of one slope: easy to learn, and a constant shift decides each."""
+    rng = np.random.default_rng(0)
+    return Curves.from_pairs(
+        [(x := rng.uniform(0, 10, 6), 3 * x + 100 + 20 * shift) for shift in rng.normal(size=num_curves)],
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_held_out_contexts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "REFERENCE_CONTEXTS", 40)
+        yield
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    out = tmp_path_factory.mktemp("fit") / "model"
+    model = fit_curves(lines(), OPTIONS, settings=SETTINGS, out=out, quiet=True)
+    return model, out
+
+
+def test_a_fit_learns_and_says_how_well(saved):
+    model, out = saved
+    assert sorted(path.name for path in out.iterdir()) == ["card.json", "model.safetensors"]
+    about = model.card.about
+    assert about["tasks"] == {"train": 26, "validation": 4, "test": 0}
+    assert about["validation"]["y"]["squared_error"] < np.var(lines().y)
+    assert 0 <= about["validation"]["y"]["inside_90"] <= 1 and about["recipe"]["steps"] == 60
+    assert len(model.card.reference.sizes) == 40 and model.card.seen.largest_context == 5
+
+
+def test_a_saved_model_answers_as_before(saved):
+    model, out = saved
+    context = ([1.0, 4.0], [100.0, 112.0])
+    again = mpnp.load(out)
+    np.testing.assert_array_equal(again.condition(*context).predict([2.0, 3.0]), model.condition(*context).predict([2.0, 3.0]))
+    assert again.card.to_json() == model.card.to_json()
+    assert again.plausibility(*context) == model.plausibility(*context)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda card: "no json", "not valid JSON"),
+        (lambda card: {**card, "format": "other"}, "not written by mpnp"),
+        (lambda card: {**card, "version": 99}, "newer mpnp"),
+        (lambda card: {**card, "version": None}, "format version is None"),
+        (lambda card: {name: value for name, value in card.items() if name != "dims"}, "damaged or incomplete"),
+        (lambda card: {**card, "settings": {"wdth": 3}}, "damaged or incomplete"),
+        (lambda card: {**card, "weights_sha256": "0"}, "not the file that card.json describes"),
+        (lambda card: {**card, "model": "canp"}, "another model"),
+        (lambda card: [], "not written by mpnp"),
+    ],
+)
+def test_cards_that_are_not_right_are_refused(saved, tmp_path, damage, message):
+    shutil.copytree(saved[1], tmp_path / "model")
+    path = tmp_path / "model" / "card.json"
+    content = damage(json.loads(path.read_text()))
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(RunError, match=message):
+        load(tmp_path / "model")
+
+
+def test_truncated_foreign_and_missing_weights_are_refused(saved, tmp_path):
+    shutil.copytree(saved[1], tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"\x80\x04K\x01.", b""):
+        path.write_bytes(content)
+        with pytest.raises(RunError, match="damaged or not a checkpoint"):
+            load(tmp_path / "model")
+    path.unlink()
+    with pytest.raises(RunError, match="does not exist"):
+        load(tmp_path / "model")
+    with pytest.raises(RunError, match="holds no model"):
+        load(tmp_path)
+
+
+def test_a_model_file_of_format_1_still_loads():
+    """The file was written by version 0.1 and must be read for ever."""
+    from pathlib import Path
+
+    directory = Path(__file__).parent / "data" / "model-format-1"
+    model = load(directory)
+    told = json.loads((directory / "answers.json").read_text())
+    posterior = model.condition(told["x"], told["y"])
+    np.testing.assert_allclose(posterior.predict(told["at"]), told["mean"], rtol=1e-4)
+    np.testing.assert_allclose(posterior.predict(told["at"], "std"), told["std"], rtol=1e-3)
+
+
+def test_a_training_run_loads_as_a_model():
+    model = load("examples/mpanp-rbf")
+    posterior = model.condition([-1.0, 0.5], [0.3, -0.2])
+    assert posterior.predict([0.0, 1.0]).shape == (2,) and model.plausibility([0.0], [1.0]) is None
+
+
+def test_an_interrupted_fit_resumes_to_the_same_model(saved, tmp_path, monkeypatch):
+    validate = _Loop._validate
+
+    def interrupt(self, state, progress):
+        if progress.step == 30:
+            raise KeyboardInterrupt
+        return validate(self, state, progress)
+
+    out = tmp_path / "model"
+    monkeypatch.setattr(_Loop, "_validate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit_curves(lines(), OPTIONS, settings=SETTINGS, out=out, quiet=True)
+    with pytest.raises(RunError, match="holds an unfinished fit"):
+        fit_curves(lines(), OPTIONS, settings=SETTINGS, out=out, quiet=True)
+    monkeypatch.setattr(_Loop, "_validate", validate)
+    model = resume_fit(out, quiet=True)
+    resumed, straight = (safetensors.numpy.load_file(path / "model.safetensors") for path in (out, saved[1]))
+    assert all((resumed[name] == straight[name]).all() for name in straight) and not (out / "training").exists()
+    assert model.card.about["validation"] == saved[0].card.about["validation"]
+    with pytest.raises(RunError, match="no unfinished fit"):
+        resume_fit(out)
+    with pytest.raises(RunError, match="already holds a model"):
+        fit_curves(lines(), OPTIONS, settings=SETTINGS, out=out, quiet=True)
+
+
+def test_training_stops_when_validation_no_longer_improves():
+    options = dataclasses.replace(OPTIONS, steps=200, patience=2, learning_rate=1.0)
+    progress = fit_curves(lines(), options, settings=SETTINGS, quiet=True).card.about["progress"]
+    assert progress["best_step"] < 200
+
+
+def test_the_time_allowed_decides_the_steps(monkeypatch):
+    monkeypatch.setattr(fitting, "FEWEST_STEPS", 7)
+    model = fit_curves(lines(), dataclasses.replace(OPTIONS, steps=None, max_minutes=1e-6), settings=SETTINGS, quiet=True)
+    assert model.card.about["recipe"]["steps"] == 7
+
+
+def test_the_regressor_keeps_scikit_learns_habits():
+    regressor = NeuralProcessRegressor("cnp", steps=10, batch_size=4, settings=SETTINGS, verbose=False, random_state=3)
+    assert clone(regressor).get_params() == regressor.get_params()
+    with pytest.raises(NotFittedError):
+        regressor.condition([1.0], [2.0])
+    curves = renamed(lines(), ("hour",), ("temp",), "day")
+    frame = pd.concat(
+        [pd.DataFrame({"day": n, "hour": curves.pair(n)[0][:, 0], "temp": curves.pair(n)[1][:, 0]}) for n in range(len(curves))]
+    )
+    from_frame = clone(regressor).fit(frame, task="day", inputs="hour", outputs="temp")
+    from_pairs = clone(regressor).fit([(curves.pair(n)[0], curves.pair(n)[1]) for n in range(len(curves))])
+    at = pd.DataFrame({"hour": GRID[:3] / 5})
+    np.testing.assert_array_equal(
+        from_frame.condition(frame.iloc[:3]).predict(at),
+        from_pairs.condition(frame[["hour"]].iloc[:3].to_numpy(), frame["temp"].iloc[:3]).predict(at.to_numpy()),
+    )
+    assert from_frame.n_features_in_ == 1 and from_frame.predict(at).shape == (3,)
+    assert len(from_frame.predict_tasks([([1.0], [100.0])] * 2, [GRID / 5] * 2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda r: r.fit([[1.0, 2.0]], [1.0]), "takes many tasks"),
+        (lambda r: r.fit(pd.DataFrame({"a": [1]})), "a frame needs names"),
+        (lambda r: r.set_params(model="mpmp").fit([]), "unknown model 'mpmp'"),
+        (lambda r: r.set_params(max_minutes=-1.0).fit([]), "max_minutes must be positive"),
+        (lambda r: r.fit([([1.0], [1.0])], context="suffix"), "unknown context 'suffix'"),
+    ],
+)
+def test_fits_that_cannot_be_are_refused(ask, message):
+    with pytest.raises(InputError, match=message):
+        ask(NeuralProcessRegressor("cnp", verbose=False))
+
+
+def test_random_weights_make_a_random_model_but_a_valid_file(tmp_path):
+    model = fitted("mpanp-dsi", some_curves(outputs=2))
+    model.save(tmp_path)
+    np.testing.assert_array_equal(load(tmp_path).condition().predict(GRID), model.condition().predict(GRID))
