@@ -2,7 +2,8 @@
 
     python benchmarks/recipe_curves.py [NAME ...]
 
-Runs live in `runs/recipes` and resume if interrupted; each finished one leaves a record in `results/recipes`.
+Runs live in `runs/recipes` and resume if interrupted; each finished one leaves a record in `results/recipes`. The figure and
+the table there are drawn from the records that exist; with --draw-only nothing is trained.
 """
 
 import argparse
@@ -10,11 +11,15 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 from curves import read_curve
+from matplotlib.figure import Figure
+from measure import markdown
 
 from mpnp import checkpoint
+from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
-from mpnp.records import write_json
+from mpnp.records import read_json, write_atomically, write_json
 from mpnp.runs import RunConfig, RunDirectory
 from mpnp.train import resume, train
 
@@ -41,14 +46,18 @@ RUNS: dict[str, RunConfig] = {
 
 
 def main() -> None:
-    """Make the records that are missing."""
+    """Make the records that are missing, then draw and tabulate them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"only these of {', '.join(RUNS)}")
     parser.add_argument("--runs", type=Path, default=Path("runs/recipes"), help="where the runs live")
+    parser.add_argument("--draw-only", action="store_true", help="train nothing")
     options = parser.parse_args()
-    for name in options.names or RUNS:
+    for name in [] if options.draw_only else options.names or RUNS:
         if not (RESULTS / f"{name}.json").exists():
             write_json(RESULTS / f"{name}.json", make_record(RUNS[name], options.runs / name))
+    records = {name: read_json(RESULTS / f"{name}.json") for name in RUNS if (RESULTS / f"{name}.json").exists()}
+    draw(records)
+    write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(records).encode()))
 
 
 def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
@@ -60,6 +69,56 @@ def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
         resume(directory)
     card = checkpoint.read_card(run.last)
     return {"kind": "recipe-curve", "config": card["config"], "curve": read_curve(run), "environment": card["environment"]}
+
+
+def draw(records: dict[str, Any]) -> None:
+    """A panel a model: validation log-likelihood against CPU-seconds."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.2 * len(PAPER_STEPS), 3.2), layout="constrained")
+        axes = figure.subplots(1, len(PAPER_STEPS), squeeze=False)[0]
+        for ax, model in zip(axes, PAPER_STEPS, strict=True):
+            for label, color, name in (
+                ("paper's recipe, Adam 5e-4", "#9ecae1", f"{model}-adam-middle"),
+                ("paper's recipe, Adam 1.6e-3", "#08519c", f"{model}-adam-largest"),
+                ("fast recipe, Muon 2e-2", "#f16913", f"{model}-fast"),
+            ):
+                if name in records:
+                    curve = [row for row in records[name]["curve"] if row["cpu_seconds"] > 0]
+                    ax.plot([row["cpu_seconds"] for row in curve], [row["task"] for row in curve], color=color, label=label)
+            ax.set(title=model.upper(), xscale="log", xlabel="CPU-seconds")
+        axes[0].set_ylabel("validation log-likelihood a point")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    save_figure(figure, RESULTS / "curves.png")
+
+
+def tabulate(records: dict[str, Any]) -> str:
+    """What the paper's recipe reached at its better learning rate, and when the fast recipe was there."""
+    header = ["model", "paper's recipe: steps", "learning rate", "reached", "CPU-s"]
+    header += ["fast recipe: there after CPU-s", "share", "reached in the end", "CPU-s in all"]
+    rows = []
+    for model in PAPER_STEPS:
+        slow = [records[name] for name in (f"{model}-adam-middle", f"{model}-adam-largest") if name in records]
+        if not slow or f"{model}-fast" not in records:
+            continue
+        paper = max(slow, key=lambda record: record["curve"][-1]["task"])
+        end, fast = paper["curve"][-1], records[f"{model}-fast"]["curve"]
+        there = next((row["cpu_seconds"] for row in fast if row["task"] >= end["task"]), None)
+        tried = f"{paper['config']['recipe']['learning_rate']:.2g}" + (" (of two)" if len(slow) == 2 else " (the only one run)")
+        rows.append(
+            [
+                model,
+                f"{end['step']:,}",
+                tried,
+                f"{end['task']:.3f}",
+                f"{end['cpu_seconds']:,.0f}",
+                "not" if there is None else f"{there:,.0f}",
+                "-" if there is None else f"1/{end['cpu_seconds'] / there:.1f}",
+                f"{fast[-1]['task']:.3f}",
+                f"{fast[-1]['cpu_seconds']:,.0f}",
+            ]
+        )
+    return markdown(header, rows)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 import safetensors.numpy
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import check_estimator
 
 import mpnp
 from fitted_models import fitted, renamed, some_curves
@@ -202,3 +203,28 @@ def test_random_weights_make_a_random_model_but_a_valid_file(tmp_path):
     model = fitted("mpanp-dsi", some_curves(outputs=2))
     model.save(tmp_path)
     np.testing.assert_array_equal(load(tmp_path).condition().predict(GRID), model.condition().predict(GRID))
+
+
+APPLICABLE = {
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_estimators_unfitted",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_valid_tag_types",
+}
+"""scikit-learn's checks that do not fit; the others fit one table, which is one task here, and learning needs many."""
+
+
+def test_scikit_learns_own_checks_pass_where_they_apply():
+    regressor = NeuralProcessRegressor("cnp", steps=1, verbose=False)
+    results = check_estimator(regressor, on_fail=None, on_skip=None)
+    status = {result["check_name"]: result["status"] for result in results}
+    assert {name: status[name] for name in APPLICABLE} == dict.fromkeys(APPLICABLE, "passed")
+    refusals = [result["exception"] for result in results if result["status"] == "failed"]
+    assert sum("fit takes many tasks" in str(refusal) for refusal in refusals) > 20

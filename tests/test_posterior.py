@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -258,3 +259,18 @@ def test_the_picture_shows_context_band_and_functions(double):
     labels = ax.get_legend_handles_labels()[1]
     assert labels == ["90% of observations", "function draws", "mean", "context"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "y1") and len(ax.lines) == 5
+
+
+def test_the_prediction_is_the_networks_mixture_in_other_units(model):
+    x, y = ONE.pair(5)
+    posterior, units = model.condition(x, y), model.units
+    mixture = model.predictor(32)(units.context(x, y), units.targets(GRID))
+    prediction, scale = posterior.prediction(GRID), model.card.normaliser.y.scale
+    truth = 300 + 5 * np.sin(GRID)
+    normal = jnp.asarray(model.card.normaliser.y.apply(truth), jnp.float32)
+    np.testing.assert_allclose(prediction.std, np.asarray(mixture.std) * scale, rtol=1e-4)
+    np.testing.assert_allclose(prediction.crps(truth), np.asarray(mixture.crps(normal)) * scale, rtol=1e-3)
+    np.testing.assert_allclose(prediction.cdf(truth), mixture.cdf(normal), atol=1e-5)
+    np.testing.assert_allclose(prediction.log_prob(truth), np.asarray(mixture.log_prob(normal)) - np.log(scale), rtol=1e-4)
+    level = model.card.normaliser.y.undo(np.asarray(mixture.quantile(0.3)))
+    np.testing.assert_allclose(prediction.quantiles([0.3])[..., 0], level, rtol=1e-4)

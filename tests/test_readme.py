@@ -34,6 +34,15 @@ def test_the_predictor_of_the_docs_answers_one_task_and_many(monkeypatch):
     assert [posterior.mean.shape for posterior in names["posteriors"]] == [(50, 1)] * 3
 
 
+def test_the_fit_of_the_docs_asks_for_the_maximum_of_a_day(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (block,) = code_blocks("docs/own-data.md", "python")
+    names = {}
+    exec(block, names)
+    assert (names["low"] < names["median"]).all() and (names["median"] < names["high"]).all()
+    assert len(names["warmest"].values) == 256 and set(names["when"].values) <= set(range(9, 24))
+
+
 def test_the_task_family_of_the_docs_draws_tasks():
     (block,) = code_blocks("docs/tasks.md", "python")
     import jax
@@ -47,7 +56,7 @@ def test_the_task_family_of_the_docs_draws_tasks():
 
 COMMANDS = [
     line.split("  ")[0].strip()
-    for document in ("README.md", "docs/training.md", "docs/tasks.md", "docs/speed.md")
+    for document in ("README.md", "docs/training.md", "docs/tasks.md", "docs/speed.md", "docs/own-data.md")
     for block in code_blocks(document, "")
     for line in block.splitlines()
     if line.startswith("mpnp ")

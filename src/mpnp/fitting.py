@@ -100,6 +100,7 @@ def _plan(table: LearningTable, problem: Problem, options: FitOptions, settings:
         num_samples=options.num_samples,
         optimizer=options.optimizer,
         learning_rate=options.learning_rate,
+        select_by="target",
         patience=options.patience,
     )
     config = RunConfig(options.model, TABLE, options.seed, recipe=recipe, settings=settings, table_dims=table.dims)

@@ -73,16 +73,16 @@ class Prediction:
 
     def log_prob(self, y: RowOutput) -> Float[np.ndarray, " row"]:
         """Log density of the observed outputs of each row by itself; NaN for a row that has none."""
-        of_rows = np.nan_to_num(self._function_log_density(y)).sum(axis=-1)
+        of_rows = self._function_log_density(y).sum(axis=-1)
         return np.where(np.isnan(y).all(axis=-1), np.nan, _log_mean_exp(of_rows))
 
     def marginal_log_prob(self, y: RowOutput) -> RowOutput:
         """Log density of each output by itself; NaN where y is."""
-        return _log_mean_exp(self._function_log_density(y))
+        return np.where(np.isnan(y), np.nan, _log_mean_exp(self._function_log_density(y)))
 
     def joint_log_prob(self, y: RowOutput) -> float:
         """Log density of all observed outputs of all rows together."""
-        return float(_log_mean_exp(np.nansum(self._function_log_density(y), axis=(-2, -1))))
+        return float(_log_mean_exp(self._function_log_density(y).sum(axis=(-2, -1))))
 
     def crps(self, y: RowOutput) -> RowOutput:
         """Continuous ranked probability score of each output, in its units; smaller is better. NaN where y is."""
@@ -135,7 +135,9 @@ class Prediction:
         return values[:, 0] if values.shape[1] == 1 else values
 
     def _function_log_density(self, y: RowOutput) -> Float[np.ndarray, "sample row output"]:
-        return -(((y - self.loc) / self.scale) ** 2) / 2 - np.log(self.scale) - np.log(2 * np.pi) / 2
+        """Log density of each output under each function, zero where it was not observed."""
+        log_density = -(((y - self.loc) / self.scale) ** 2) / 2 - np.log(self.scale) - np.log(2 * np.pi) / 2
+        return np.where(np.isnan(y), 0.0, log_density)
 
 
 def require_levels(levels: Sequence[float]) -> list[float]:

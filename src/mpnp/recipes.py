@@ -9,6 +9,9 @@ from mpnp.tasks.sources import FULL_SIZE
 
 __all__ = ["LEARNING_RATE_GRID", "RECIPES", "Recipe", "find_recipe"]
 
+SELECTIONS = ("task", "target", "context")
+"""Log-likelihoods of a validation: of all points, of those to be predicted, of those given."""
+
 LEARNING_RATE_GRID = tuple(5 * 10**exponent for exponent in (-4.5, -4.25, -4.0, -3.75, -3.5))
 """Base learning rates that the paper tries for each model, keeping the best on validation (appendix C)."""
 
@@ -25,12 +28,15 @@ class Recipe:
     validate_every: int = option(1_000, "steps between validations")
     validation_tasks: int = option(FULL_SIZE, "tasks in a validation")
     checkpoint_every: int = option(500, "steps between checkpoints")
+    select_by: str = option("task", "validation score that the best model is chosen by: task (the paper's), target or context")
     patience: int | None = option(None, "validations in a row without a better score after which training stops")
 
     def __post_init__(self) -> None:
         require_counts(self)
         if self.optimizer not in OPTIMIZERS:
             raise unknown_name("optimizer", self.optimizer, OPTIMIZERS, f"Choose one of: {', '.join(OPTIMIZERS)}.")
+        if self.select_by not in SELECTIONS:
+            raise unknown_name("select_by", self.select_by, SELECTIONS, f"Choose one of: {', '.join(SELECTIONS)}.")
         if not 0 < self.learning_rate < float("inf"):
             raise InputError(f"learning_rate must be positive and finite, got {self.learning_rate}")
 

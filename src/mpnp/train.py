@@ -131,7 +131,8 @@ class _Loop:
         self._log(self.out.metrics, {"step": progress.step, "validation": means})
         timing = {"cpu_seconds": progress.cpu_seconds, "wall_seconds": progress.wall_seconds}
         self._log(self.out.timing, {"step": progress.step, **timing})
-        score = means["task"] if np.isfinite(scores["task"]).all() else None
+        chosen = self.config.recipe.select_by
+        score = means[chosen] if np.isfinite(scores["task"]).all() else None
         self._tell(f"step {progress.step:>6}  validation log-likelihood a point {'none' if score is None else f'{score:.4f}'}")
         if score is not None and (progress.best_score is None or score > progress.best_score):
             progress = dataclasses.replace(progress, best_score=score, best_step=progress.step)
