@@ -21,8 +21,9 @@ def test_the_ten_lines_of_the_readme_run(monkeypatch):
     (block,) = code_blocks("README.md", "python")
     names = {}
     exec(block, names)
-    assert names["functions"].shape == (5, 200, 1)
-    assert np.all(names["low"] < names["posterior"].mean) and np.all(names["posterior"].mean < names["high"])
+    assert names["functions"].shape == (5, 200)
+    assert np.all(names["low"] < names["median"]) and np.all(names["median"] < names["high"])
+    assert names["maximum"][0] < names["maximum"][1] and len(names["posterior"].x) == 5
 
 
 def test_the_predictor_of_the_docs_answers_one_task_and_many(monkeypatch):
