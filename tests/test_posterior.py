@@ -172,9 +172,12 @@ def test_many_tasks_at_once_are_answered_as_one_by_one(double):
     pairs = [TWO.pair(number) for number in range(4)]
     means = double.predict_tasks(pairs, [GRID] * 4)
     frame = pd.concat([pd.DataFrame({"task": n, "x": x[:, 0], "y0": y[:, 0], "y1": y[:, 1]}) for n, (x, y) in enumerate(pairs)])
-    at = pd.concat([pd.DataFrame({"task": n, "x": GRID[:, 0]}) for n in (2, 0)], ignore_index=True)
+    at = pd.concat([pd.DataFrame({"task": n, "x": GRID[:, 0]}) for n in (2, 0)])
+    at = at.sample(frac=1, random_state=0)  # tasks in turns, and an index that repeats
     answer = double.predict_tasks(frame, at, "mean")
-    assert answer["task"].tolist() == at["task"].tolist()
+    assert answer["task"].tolist() == at["task"].tolist() and answer.index.tolist() == at.index.tolist()
+    of_two = answer.loc[answer["task"] == 2, ["y0_mean", "y1_mean"]].to_numpy()
+    assert np.abs(of_two - double.condition(*pairs[2]).predict(at.loc[at["task"] == 2, ["x"]].to_numpy())).max() < 60
     # Draws differ from task to task, so a function's mean agrees up to the spread of 32 draws.
     for number, mean in enumerate(means):
         posterior = double.condition(*pairs[number])
@@ -237,6 +240,7 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
         (lambda m: m.condition().functional(lambda v: v[v > v.mean()], GRID), "as many numbers for each function"),
         (lambda m: m.predict_tasks([([1], [2])], pd.DataFrame()), "must both be frames"),
         (lambda m: m.predict_tasks([1], [GRID]), "context 0 must be a pair"),
+        (lambda m: m.predict_tasks(pd.DataFrame({"x": [1]}), pd.DataFrame({"x": [1]})), "unknown column 'task'"),
         (lambda m: m.condition().plot(output="z"), "unknown output 'z'"),
     ],
 )

@@ -362,3 +362,38 @@ def test_a_configuration_that_makes_no_sense_is_refused(make, message):
     with pytest.raises(InputError) as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_a_martingale_model_starts_with_the_weights_of_its_conditional_one(tmp_path):
+    first = trained(dataclasses.replace(with_recipe(steps=4), model="cnp"), tmp_path / "first")
+    config = dataclasses.replace(with_recipe(steps=4), model="mpnp", start_from=str(first.path))
+    state, (given, *_) = initial_state(config), load_model(first.path)
+    for part in ("backbone", "decoder"):
+        got, wanted = (jax.tree.leaves(getattr(model, part)) for model in (state.model, given))
+        assert all((a == b).all() for a, b in zip(got, wanted, strict=True))
+    second = trained(config, tmp_path / "second")
+    shutil.rmtree(first.path)  # once there is a checkpoint, the run stands on its own
+    resume(second.path, quiet=True)
+    assert RunDirectory(second.path).config() == config
+    backwards = dataclasses.replace(config, model="cnp", start_from=str(second.path))
+    with pytest.raises(InputError, match=r"cnp cannot start from .*, which is mpnp: it has no place for"):
+        train(backwards, tmp_path / "third", quiet=True)
+    with pytest.raises(RunError, match="holds no run"):
+        train(config, tmp_path / "third", quiet=True)
+    assert not (tmp_path / "third").exists()
+
+
+def test_training_stops_once_out_of_patience(run):
+    train(with_recipe(steps=200, learning_rate=1e-12, validate_every=5, patience=3), run.path, quiet=True)
+    progress = checkpoint.read_card(run.last)["progress"]
+    assert progress["step"] == progress["best_step"] + 15
+    resume(run.path, quiet=True)
+    assert checkpoint.read_card(run.last)["progress"]["step"] == progress["step"]
+
+
+def test_the_best_model_is_chosen_by_the_score_asked_for(finished, run):
+    train(with_recipe(select_by="context"), run.path, quiet=True)
+    for path, name in ((run, "context"), (finished, "task")):
+        rows = [json.loads(line) for line in path.metrics.read_text().splitlines() if "validation" in line]
+        best = max(rows, key=lambda row: row["validation"][name])
+        assert checkpoint.read_card(path.best)["progress"]["best_step"] == best["step"]

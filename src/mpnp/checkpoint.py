@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from mpnp.errors import RunError
 from mpnp.records import write_atomically
 
-__all__ = ["load", "load_named", "read_card", "save", "save_named"]
+__all__ = ["load", "load_named", "read_card", "save", "save_named", "transplant"]
 
 FORMAT = "mpnp-checkpoint"
 VERSION = 1
@@ -57,6 +57,18 @@ def load(path: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
     paths, structure = jax.tree_util.tree_flatten_with_path(arrays)
     filled = [jnp.asarray(stored[jax.tree_util.keystr(name)]) for name, _ in paths]
     return eqx.combine(jax.tree.unflatten(structure, filled), static), card
+
+
+def transplant(donor: Any, receiver: Tree) -> Tree:
+    """The receiver with every array of the donor in the place of its own of that name."""
+    given, own = _named_arrays(donor), _named_arrays(receiver)
+    for name, leaf in given.items():
+        if name not in own or own[name].shape != leaf.shape:
+            raise RunError(f"it has no place for '{name}' of shape {list(leaf.shape)}")
+    arrays, static = eqx.partition(receiver, _is_array)
+    paths, structure = jax.tree_util.tree_flatten_with_path(arrays)
+    names = [jax.tree_util.keystr(path) for path, _ in paths]
+    return eqx.combine(jax.tree.unflatten(structure, [given.get(name, own[name]) for name in names]), static)
 
 
 def _is_array(leaf: Any) -> bool:

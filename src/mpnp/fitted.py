@@ -1,32 +1,23 @@
 """Models in the user's units: condition them, ask them about many tasks, save and load them."""
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
-from mpnp import checkpoint
-from mpnp.card import ModelCard, Seen
-from mpnp.data.curves import Columns
-from mpnp.data.frames import Frame, is_frame
-from mpnp.data.normaliser import Affine, Normaliser
+from mpnp.card import ModelCard
+from mpnp.data.frames import Frame, is_frame, require_columns
 from mpnp.data.questions import read_context, read_inputs
-from mpnp.errors import InputError, RunError
-from mpnp.models.catalogue import build
+from mpnp.errors import InputError
+from mpnp.model_files import load_model_files, save_model
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.posterior import Posterior
 from mpnp.prediction import DEFAULT_QUANTILES, Prediction
 from mpnp.predictor import Predictor
-from mpnp.records import read_json, write_json
-from mpnp.runs import RunDirectory, load_model
-from mpnp.tasks.catalogue import find_family
-from mpnp.tasks.families import FunctionFamily
 from mpnp.typicality import half_scores
 from mpnp.units import Units
 
@@ -37,8 +28,6 @@ NUM_SAMPLES = 32
 
 IMPLAUSIBLE = 0.01
 """A context with a p-value below this is worth a warning."""
-
-WEIGHTS, CARD = "model.safetensors", "card.json"
 
 
 class OutsideRangeWarning(UserWarning):
@@ -114,10 +103,7 @@ class FittedModel:
 
     def save(self, directory: str | Path) -> None:
         """Write the weights and the card into a directory; `mpnp.load` reads it anywhere."""
-        directory = Path(directory)
-        checkpoint.save(directory / WEIGHTS, self.network, {"model": self.card.model})
-        digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
-        write_json(directory / CARD, {**self.card.to_json(), "weights_sha256": digest})
+        save_model(Path(directory), self.network, self.card)
 
     def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
         """Warn of inputs beyond those of training."""
@@ -157,8 +143,7 @@ class FittedModel:
         self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], queries: Sequence[np.ndarray], num_samples: int
     ) -> list[Prediction]:
         """A prediction for each context at its own inputs, all given as matrices."""
-        for rows in (*(x for x, _ in pairs), *queries):
-            self.warn_outside(rows)
+        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
         contexts = [self.units.context(*pair) for pair in pairs]
         answers = self.predictor(num_samples).many(contexts, [self.units.targets(x) for x in queries])
         return [Prediction(*self.units.rows(answer), self.card.columns) for answer in answers]
@@ -169,68 +154,25 @@ class FittedModel:
         import pandas as pd
 
         task = self.card.columns.task
-        groups = {name: rows for name, rows in contexts.groupby(task, sort=False)} if len(contexts) else {}
-        asked = list(X.groupby(task, sort=False))
-        nothing = contexts.iloc[:0]
-        pairs = [read_context(self.card.columns, groups.get(name, nothing), None) for name, _ in asked]
-        predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for _, rows in asked], num_samples)
+        for frame in (contexts, X):
+            require_columns(frame, (task,))
+        given, asked = (frame.groupby(task, sort=False).indices for frame in (contexts, X))
+        pairs = [read_context(self.card.columns, contexts.iloc[given.get(name, [])], None) for name in asked]
+        queries = [X.iloc[rows] for rows in asked.values()]
+        predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in queries], num_samples)
         parts = []
-        for prediction, (name, rows) in zip(predictions, asked, strict=True):
+        for name, prediction, rows in zip(asked, predictions, queries, strict=True):
             part = prediction.frame(output_type, quantiles, rows)
             part = part.to_frame(output_type) if part.ndim == 1 else part
             part.insert(0, task, name)
             parts.append(part)
-        return pd.concat(parts).loc[X.index] if X.index.is_unique else pd.concat(parts)
+        as_asked = np.argsort(np.concatenate(list(asked.values())))
+        return pd.concat(parts).iloc[as_asked]
 
 
 def load(path: str | Path) -> FittedModel:
     """The model in a directory that `fit` or `save` wrote, or of a training run. Nothing in it is executed."""
-    directory = Path(path)
-    if (directory / CARD).is_file():
-        return _load_saved(directory)
-    if RunDirectory(directory).config_file.is_file():
-        return _load_run(directory)
-    raise RunError(f"{path} holds no model: expected a directory with {CARD} and {WEIGHTS}, or a training run")
-
-
-def _load_saved(directory: Path) -> FittedModel:
-    content = read_json(directory / CARD)
-    card = ModelCard.from_json(content, directory / CARD)
-    shapes = jax.eval_shape(
-        lambda: build(card.model, key=jax.random.key(0), x_dim=card.dims[0], y_dim=card.dims[1], settings=card.settings)
-    )
-    network, _ = checkpoint.load(directory / WEIGHTS, shapes)
-    digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
-    if content.get("weights_sha256") != digest:
-        raise RunError(f"{directory / WEIGHTS} is not the file that {CARD} describes; restore both from one copy")
-    return FittedModel(network, card)
-
-
-def _load_run(directory: Path) -> FittedModel:
-    """A model trained on a task of the catalogue, whose units are the network's own."""
-    network, config, header = load_model(directory)
-    x_dim, y_dim = config.dims
-    family = find_family(config.task)
-    low, high, slots = (-2.0, 2.0, 50)
-    if isinstance(family, FunctionFamily):
-        low, high, slots = family.low, family.high, family.max_points
-    card = ModelCard(
-        model=config.model,
-        settings=config.settings,
-        dims=(x_dim, y_dim),
-        columns=Columns.numbered(x_dim, y_dim),
-        normaliser=Normaliser(Affine.identity(x_dim), Affine.identity(y_dim)),
-        seen=Seen(
-            num_tasks=config.recipe.batch_size * header["progress"]["best_step"],
-            num_rows=config.recipe.batch_size * header["progress"]["best_step"] * slots,
-            low=np.full(x_dim, low),
-            high=np.full(x_dim, high),
-            largest_context=slots - 3,
-        ),
-        reference=None,
-        about={"task": config.task, "progress": header["progress"], "environment": header["environment"]},
-    )
-    return FittedModel(network, card)
+    return FittedModel(*load_model_files(Path(path)))
 
 
 def _pairs(contexts: Any) -> list[tuple[Any, Any]]:

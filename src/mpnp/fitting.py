@@ -18,7 +18,8 @@ from mpnp.data.curves import Curves
 from mpnp.data.learnable import LearningTable
 from mpnp.errors import RunError
 from mpnp.fit_options import FitOptions
-from mpnp.fitted import CARD, NUM_SAMPLES, FittedModel
+from mpnp.fitted import NUM_SAMPLES, FittedModel
+from mpnp.model_files import CARD
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import Recipe
 from mpnp.runs import RunConfig, RunDirectory, load_model

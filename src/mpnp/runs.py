@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 
 from mpnp import checkpoint
@@ -21,7 +22,7 @@ from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.sources import Problem
 from mpnp.tasks.tables import TABLE
 
-__all__ = ["RunConfig", "RunDirectory", "load_model"]
+__all__ = ["RunConfig", "RunDirectory", "load_model", "starting_model"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,8 @@ class RunConfig:
     num_tasks: int | None = None
     recipe: Recipe = dataclasses.field(default_factory=Recipe)
     settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
+    start_from: str | None = None
+    """Directory of a run whose trained weights this one starts with, such as a cnp's for an mpnp; new weights if none."""
     table_dims: tuple[int, int] | None = None
     """Input and output dimensions of a table of curves, which lies in the run's directory; any other task knows its own."""
 
@@ -166,6 +169,18 @@ def load_model(directory: str | Path) -> tuple[AbstractNeuralProcess, RunConfig,
     model, card = checkpoint.load(run.best, jax.eval_shape(config.build_model))
     config.require_own(run.best, card)
     return model, config, card
+
+
+def starting_model(config: RunConfig) -> AbstractNeuralProcess:
+    """The model before its first step: new weights, or those of the run it starts from wherever that has some."""
+    model = eqx.filter_jit(config.build_model)()
+    if config.start_from is None:
+        return model
+    trained, other, _ = load_model(config.start_from)
+    try:
+        return checkpoint.transplant(trained, model)
+    except RunError as error:
+        raise InputError(f"{config.model} cannot start from {config.start_from}, which is {other.model}: {error}") from None
 
 
 def _lines(log: Path) -> list[str]:

@@ -17,11 +17,11 @@ from mpnp.models.contract import AbstractNeuralProcess, LossTerms
 from mpnp.optimizers import OPTIMIZERS
 from mpnp.pieces import batch_gradient
 from mpnp.recipes import Recipe
-from mpnp.runs import RunConfig
+from mpnp.runs import RunConfig, starting_model
 from mpnp.tasks.families import AbstractTaskFamily
 from mpnp.tasks.sources import TaskSource
 
-__all__ = ["TrainState", "initial_state", "learning_rate", "make_optimizer", "make_step"]
+__all__ = ["TrainState", "initial_state", "learning_rate", "make_optimizer", "make_step", "state_shapes"]
 
 
 class TrainState(eqx.Module):
@@ -32,9 +32,17 @@ class TrainState(eqx.Module):
 
 
 def initial_state(config: RunConfig) -> TrainState:
-    """New weights, and an optimiser that has seen nothing."""
-    model = config.build_model()
-    return TrainState(model, make_optimizer(config.recipe.optimizer).init(eqx.filter(model, eqx.is_inexact_array)))
+    """The weights to start with, and an optimiser that has seen nothing."""
+    return eqx.filter_jit(_with_optimizer)(starting_model(config), config.recipe.optimizer)
+
+
+def state_shapes(config: RunConfig) -> TrainState:
+    """What a checkpoint of the run holds, as shapes."""
+    return eqx.filter_eval_shape(lambda: _with_optimizer(config.build_model(), config.recipe.optimizer))
+
+
+def _with_optimizer(model: AbstractNeuralProcess, optimizer: str) -> TrainState:
+    return TrainState(model, make_optimizer(optimizer).init(eqx.filter(model, eqx.is_inexact_array)))
 
 
 StepStats = dict[str, Float[Array, ""]]

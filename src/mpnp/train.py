@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -24,7 +23,7 @@ from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import environment
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import Scorer, make_scorer
-from mpnp.step import TrainState, initial_state, make_step
+from mpnp.step import TrainState, initial_state, make_step, state_shapes
 from mpnp.tasks.sources import VALIDATION_SEED, fixed_tasks, training_indices
 
 __all__ = ["resume", "train"]
@@ -49,28 +48,29 @@ def train(config: RunConfig, out: str | Path, *, quiet: bool = False) -> Abstrac
 
     Ctrl-C or a request to terminate saves a checkpoint first, then raises `KeyboardInterrupt`; `resume` continues.
     """
-    run = RunDirectory(Path(out))
+    run, state = RunDirectory(Path(out)), initial_state(config)  # what cannot start leaves nothing behind
     if devices.is_lead():
         run.create(config)
-    return _run(run, config, quiet)
+    return _run(run, config, state, Progress(), quiet)
 
 
 def resume(out: str | Path, *, quiet: bool = False) -> AbstractNeuralProcess:
     """Continue the run in `out` from its last checkpoint, bit for bit as if it had never stopped."""
     run = RunDirectory(Path(out))
-    return _run(run, run.config(), quiet)
-
-
-def _run(run: RunDirectory, config: RunConfig, quiet: bool) -> AbstractNeuralProcess:
-    state = eqx.filter_jit(initial_state)(config)
-    progress = Progress()
-    if run.last.exists():
-        state, card = checkpoint.load(run.last, state)
-        config.require_own(run.last, card)
-        progress = Progress(**card["progress"])
+    config = run.config()
+    if not run.last.exists():
+        if devices.is_lead():
+            run.rewind_logs(-1)  # a run without a checkpoint starts over, its first validation included
+        return _run(run, config, initial_state(config), Progress(), quiet)
+    state, card = checkpoint.load(run.last, state_shapes(config))
+    config.require_own(run.last, card)
+    progress = Progress(**card["progress"])
     if devices.is_lead():
-        # A run without a checkpoint starts over, its first validation included.
-        run.rewind_logs(progress.step if run.last.exists() else -1)
+        run.rewind_logs(progress.step)
+    return _run(run, config, state, progress, quiet)
+
+
+def _run(run: RunDirectory, config: RunConfig, state: TrainState, progress: Progress, quiet: bool) -> AbstractNeuralProcess:
     with tqdm(
         total=config.recipe.steps, initial=progress.step, desc=f"{config.model} on {config.task}", unit="step",
         disable=True if quiet else None,  # tqdm reads None as: show it if someone is watching a terminal

@@ -133,7 +133,7 @@ def _join_others(options: argparse.Namespace) -> None:
 def _new_config(options: argparse.Namespace) -> RunConfig:
     if options.model is None:
         raise InputError("which model? Pass --model NAME ('mpnp models' lists them), or --resume RUN to continue a run")
-    top = {name: getattr(options, name) for name in ("task", "seed", "num_tasks")}
+    top = {name: getattr(options, name) for name in ("task", "seed", "num_tasks", "start_from")}
     return RunConfig(
         model=options.model,
         recipe=dataclasses.replace(find_recipe(options.recipe or "short"), **_given(options, Recipe)),

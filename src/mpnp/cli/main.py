@@ -140,6 +140,7 @@ def _add_train(subparsers: Any) -> None:
     parser.add_argument("--recipe", help=f"training recipe: {', '.join(RECIPES)} (default short)")
     parser.add_argument("--seed", type=int, help="fixes initial weights, tasks and every draw (default 0)")
     parser.add_argument("--num-tasks", type=int, help="train on this many fixed tasks (default: new ones for ever)")
+    parser.add_argument("--start-from", metavar="RUN", help="begin with another run's weights: an mpnp with a cnp's, say")
     parser.add_argument("--out", type=Path, help="directory of the run (default runs/MODEL-TASK-SEED)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue the run in this directory")
     parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from mpnp.data.curves import Columns, Curves
 from mpnp.errors import InputError, unknown_name
 
-__all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "read_table"]
+__all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "read_table", "require_columns"]
 
 Frame = Any
 """A pandas frame. pandas is imported where it is needed and not before: it takes half a second."""
