@@ -1,4 +1,6 @@
-"""Two ways of computing the same thing agree: attention with lifted queries, products in a batch, counts for copies."""
+"""Two ways of computing the same thing agree: attention to parts and to their union, with lifted queries or without, products
+in a batch, counts for copies.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 
 from models import assert_trees_close, small_model
-from mpnp.networks.attention import KeyValues, MultiHeadAttention, _softmax, _standardize
+from mpnp.networks.attention import KeyValues, MultiHeadAttention, _mean_of_union, _standardize
 from mpnp.networks.product import product
 from mpnp.tasks.task import PointSet
 
@@ -26,12 +28,12 @@ def test_lifted_queries_attend_as_projected_keys_do(weights):
 
     def attend(attention, query, keys, values, way):
         source = KeyValues(keys, values, jnp.broadcast_to(jnp.asarray(weights, jnp.float32), (3, 5)))
-        result = way(attention, query, source)
+        result = _mean_of_union([way(attention, query, source)])
         return jnp.sum(result * jnp.arange(result.size).reshape(result.shape) / result.size), result
 
     lifted, projected = (
         jax.grad(attend, argnums=(0, 1, 2, 3), has_aux=True)(attention, query, keys, values, way)
-        for way in (MultiHeadAttention.attend_with_lifted_queries, MultiHeadAttention.attend_to_projected)
+        for way in (MultiHeadAttention.look_with_lifted_queries, MultiHeadAttention.look_at_projected)
     )
     assert_trees_close(lifted, projected, **CLOSE)
 
@@ -68,21 +70,48 @@ def test_a_product_has_the_values_and_gradients_of_a_matrix_product(function):
     assert product(jnp.zeros((2, 0, 5)), weight).shape == (2, 0, 2)
 
 
-def test_softmax_and_standardisation_have_the_usual_values_and_derivatives():
+def softmax_attention(attention, query, keys, values, weights):
+    """Attention straight from its definition, on one set of rows."""
+    heads = [
+        part.reshape(*part.shape[:-1], 2, 4)
+        for part in (query, attention.key_projection(keys), attention.value_projection(values))
+    ]
+    scores = jnp.einsum("qhd,khd->hqk", heads[0], heads[1]) / np.sqrt(8) + jnp.log(weights)
+    return jnp.einsum("hqk,khd->qhd", jax.nn.softmax(scores, axis=-1), heads[2])
+
+
+@pytest.mark.parametrize("far", [0.0, 300.0], ids=["near", "far"])
+def test_attention_to_parts_is_attention_to_their_union(far):
+    attention = MultiHeadAttention(8, 7, 5, 8, num_heads=2, key=jax.random.key(0))
+    query, keys, values = normal(3, 8), normal(6, 7), normal(6, 5)
+    keys = keys.at[:2].add(far)  # scores so far apart that one part's would underflow beside the other's
+    weights = jnp.asarray([1, 2, 0.5, 1, 1, 3], jnp.float32)
+
+    def in_parts(query, keys, values):
+        sources = [KeyValues(keys[part], values[part], weights[part]) for part in (slice(2), slice(2, 6))]
+        nothing = KeyValues(keys, values, jnp.zeros(6))
+        return _mean_of_union([attention.look_at_projected(query, source) for source in (*sources, nothing)])
+
+    def at_once(query, keys, values):
+        return softmax_attention(attention, query, keys, values, weights)
+
+    np.testing.assert_allclose(in_parts(query, keys, values), at_once(query, keys, values), **CLOSE)
+    got, wanted = (
+        jax.grad(lambda *inputs, way=way: jnp.sum(jnp.sin(way(*inputs))), (0, 1, 2))(query, keys, values)
+        for way in (in_parts, at_once)
+    )
+    assert_trees_close(got, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_standardisation_has_the_usual_values_and_derivatives():
     x = normal(3, 6)
-    for ours, usual in (
-        (_softmax, jax.nn.softmax),
-        (_standardize, lambda x: jax.nn.standardize(x, axis=-1, epsilon=1e-6)),
-    ):
-        np.testing.assert_allclose(ours(x), usual(x), **CLOSE)
-        np.testing.assert_allclose(jax.jacobian(ours)(x), jax.jacobian(usual)(x), **CLOSE)
-        np.testing.assert_allclose(jax.jacfwd(ours)(x), jax.jacfwd(usual)(x), **CLOSE)
 
+    def usual(x):
+        return jax.nn.standardize(x, axis=-1, epsilon=1e-6)
 
-def test_a_softmax_of_nothing_is_zero_and_so_is_its_gradient():
-    absent = jnp.full((2, 3), -jnp.inf)
-    np.testing.assert_array_equal(_softmax(absent), 0)
-    np.testing.assert_array_equal(jax.grad(lambda x: _softmax(x).sum())(absent), 0)
+    np.testing.assert_allclose(_standardize(x), usual(x), **CLOSE)
+    np.testing.assert_allclose(jax.jacobian(_standardize)(x), jax.jacobian(usual)(x), **CLOSE)
+    np.testing.assert_allclose(jax.jacfwd(_standardize)(x), jax.jacfwd(usual)(x), **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["cnp", "canp"])

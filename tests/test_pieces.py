@@ -40,6 +40,7 @@ def plain_gradient(model, tasks, keys):
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODELS])
 def test_pieces_of_a_batch_give_the_gradient_of_the_whole(name, batch, monkeypatch):
     monkeypatch.setattr(pieces, "ROWS", 2 * 50 * NUM_SAMPLES)
+    monkeypatch.setattr(pieces, "CONTEXT_SIZES", 2)
     model, (tasks, keys) = small_model(name), batch
     # Draws that belong to slots follow them, so both ways must see the points in the same order.
     ordered = jax.vmap(Task.context_first)(tasks)

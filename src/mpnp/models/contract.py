@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.errors import InputError
-from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
+from mpnp.networks.backbones.contract import AbstractBackbone, Tokens, View
 from mpnp.networks.decoder import GaussianDecoder
 from mpnp.networks.predictive import Predictive
 from mpnp.tasks.task import PointSet, Task
@@ -91,7 +91,11 @@ class AbstractNeuralProcess(eqx.Module):
 
     def decode(self, x_target: Float[Array, "*#sample target x_dim"], *tokens: Tokens) -> Predictive:
         """Read the union of the tokens at the targets and decode, one component a set along the tokens' leading axis."""
-        representation = self.backbone.read(x_target, *tokens)
+        return self.decode_views(x_target, *(self.backbone.look(x_target, part) for part in tokens))
+
+    def decode_views(self, x_target: Float[Array, "*#sample target x_dim"], *views: View) -> Predictive:
+        """The same from what the backbone saw when it looked at each set of tokens."""
+        representation = self.backbone.conclude(x_target, *views)
         if representation.ndim == 2:
             representation = representation[None]
         return self.decoder(x_target, representation)

@@ -82,10 +82,11 @@ class MartingaleNP(AbstractMartingaleNP):
     def loss_terms(self, task: Task, noise: Float[Array, "sample pseudo token_dim"]) -> LossTerms:
         """$L_{marg} + L_{amort} + L_{pseudo}$."""
         context = self.backbone.embed(task.context)
-        pseudo = self.generate(context, noise)
-        union_prediction = self.decode(task.x, context, pseudo)
-        context_prediction = self.decode(task.x, context)
-        pseudo_prediction = self.decode(task.x, pseudo)
+        # Either set is looked at once, though both terms of the pseudo context read it.
+        seen, imagined = (self.backbone.look(task.x, tokens) for tokens in (context, self.generate(context, noise)))
+        union_prediction = self.decode_views(task.x, seen, imagined)
+        context_prediction = self.decode_views(task.x, seen)
+        pseudo_prediction = self.decode_views(task.x, imagined)
         return {
             "marginal": -union_prediction.joint_log_prob(task.y, task.mask) / task.num_points,
             "amortisation": -masked_mean(context_prediction.log_prob(task.y), task.mask),

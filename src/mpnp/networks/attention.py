@@ -4,7 +4,9 @@ It differs from the common kind: scores are divided by the square root of the fu
 projected query is the residual; there is no output projection.
 """
 
+import functools
 import math
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -14,9 +16,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from mpnp.errors import InputError
 from mpnp.networks.dense import Linear, linear
 from mpnp.networks.product import product
-from mpnp.tasks.task import concatenate
 
-__all__ = ["ISAB", "KeyValues", "LayerNorm", "MultiHeadAttention"]
+__all__ = ["ISAB", "Attended", "KeyValues", "LayerNorm", "MultiHeadAttention"]
 
 
 class KeyValues(eqx.Module):
@@ -25,6 +26,14 @@ class KeyValues(eqx.Module):
     keys: Float[Array, "*#batch point key_dim"]
     values: Float[Array, "*#batch point value_dim"]
     weights: Float[Array, "*#batch point"]
+
+
+class Attended(eqx.Module):
+    """Sums over the rows of one source, relative to its highest score: those of a union follow from those of its parts."""
+
+    peak: Float[Array, "*#batch head query"]
+    mass: Float[Array, "*#batch head query"]
+    mixed: Float[Array, "*#batch query head head_dim"]
 
 
 class LayerNorm(eqx.Module):
@@ -72,28 +81,29 @@ class MultiHeadAttention(eqx.Module):
         self, query: Float[Array, "*#batch query query_dim"], *sources: KeyValues
     ) -> Float[Array, "*#batch query width"]:
         """Attend to the union of the sources' rows; with no row of positive weight, to nothing."""
+        return self.conclude(query, *(self.look(query, source) for source in sources))
+
+    def look(self, query: Float[Array, "*#batch query query_dim"], source: KeyValues) -> Attended:
+        """What attention to a union needs to know about one source. Rows that samples share are looked at once."""
         projected = self.query_projection(query)
-        # Rows shared by all samples would have to be copied to lift queries to a union.
-        lift = len(sources) == 1 and self._lifting_pays(query.shape[-2], *sources[0].keys.shape[-2:])
-        attend = self.attend_with_lifted_queries if lift else self.attend_to_projected
-        inner = self.inner_norm(projected + attend(projected, *sources))
+        pays = self._lifting_pays(query.shape[-2], *source.keys.shape[-2:])
+        return self.look_with_lifted_queries(projected, source) if pays else self.look_at_projected(projected, source)
+
+    def conclude(self, query: Float[Array, "*#batch query query_dim"], *parts: Attended) -> Float[Array, "*#batch query width"]:
+        """Attention to the union of what was looked at."""
+        projected = self.query_projection(query)
+        inner = self.inner_norm(projected + self._join_heads(_mean_of_union(parts)))
         return self.outer_norm(inner + jax.nn.relu(self.feed_forward(inner)))
 
-    def attend_to_projected(
-        self, query: Float[Array, "*#batch query width"], *sources: KeyValues
-    ) -> Float[Array, "*#batch query width"]:
+    def look_at_projected(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:
         """Attention as it is usually computed: project keys and values, then compare and mix them head by head."""
-        # Each source is projected before the union is formed: rows shared by all samples are projected once.
-        keys = self._split_heads(concatenate([product(source.keys, self.key_projection.weight) for source in sources]))
-        values = self._split_heads(concatenate([self.value_projection(source.values) for source in sources]))
-        weights = concatenate([source.weights[..., None] for source in sources])[..., 0]
+        keys = self._split_heads(product(source.keys, self.key_projection.weight))
+        values = self._split_heads(self.value_projection(source.values))
         scores = jnp.einsum("...qhd,...khd->...hqk", self._split_heads(query), keys) / math.sqrt(query.shape[-1])
-        shares = _weighted_softmax(scores, weights[..., None, None, :])
-        return self._join_heads(jnp.einsum("...hqk,...khd->...qhd", shares, values))
+        peak, masses = _masses(scores, source.weights[..., None, None, :])
+        return Attended(peak, masses.sum(axis=-1), jnp.einsum("...hqk,...khd->...qhd", masses, values))
 
-    def attend_with_lifted_queries(
-        self, query: Float[Array, "*#batch query width"], source: KeyValues
-    ) -> Float[Array, "*#batch query width"]:
+    def look_with_lifted_queries(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:
         """The same numbers with the projections moved to the queries' side: $(W_k k)^T q = k^T (W_k^T q)$.
 
         Keys and values are met as they are, by one query a head. With few queries this costs fewer multiplications, and in
@@ -105,11 +115,10 @@ class MultiHeadAttention(eqx.Module):
         )
         lifted = jnp.einsum("...qhd,chd->...hqc", self._split_heads(query), key_weight)
         scores = jnp.einsum("...hqc,...kc->...hqk", lifted, source.keys) / math.sqrt(query.shape[-1])
-        shares = _weighted_softmax(scores, source.weights[..., None, None, :])
-        mixed = jnp.einsum("...hqk,...kc->...hqc", shares, source.values)
-        attended = self._join_heads(jnp.einsum("...hqc,chd->...qhd", mixed, value_weight))
-        anything = jnp.any(source.weights > 0, axis=-1)[..., None, None]
-        return attended + jnp.where(anything, self.value_projection.bias, 0)
+        peak, masses = _masses(scores, source.weights[..., None, None, :])
+        mixed, mass = jnp.einsum("...hqk,...kc->...hqc", masses, source.values), masses.sum(axis=-1)
+        bias = jnp.swapaxes(mass, -1, -2)[..., None] * self._split_heads(self.value_projection.bias)
+        return Attended(peak, mass, jnp.einsum("...hqc,chd->...qhd", mixed, value_weight) + bias)
 
     def _lifting_pays(self, num_queries: int, num_rows: int, row_dim: int) -> bool:
         """Whether lifted queries need far fewer multiplications; a few fewer are eaten up by the transposes they need."""
@@ -118,10 +127,10 @@ class MultiHeadAttention(eqx.Module):
         projected = num_rows * width * (row_dim + num_queries)
         return 1.5 * lifted < projected
 
-    def _split_heads(self, x: Float[Array, "*batch n width"]) -> Float[Array, "*batch n head head_dim"]:
+    def _split_heads(self, x: Float[Array, "*batch width"]) -> Float[Array, "*batch head head_dim"]:
         return x.reshape(*x.shape[:-1], self.num_heads, x.shape[-1] // self.num_heads)
 
-    def _join_heads(self, x: Float[Array, "*batch n head head_dim"]) -> Float[Array, "*batch n width"]:
+    def _join_heads(self, x: Float[Array, "*batch head head_dim"]) -> Float[Array, "*batch width"]:
         return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
 
 
@@ -151,31 +160,27 @@ class ISAB(eqx.Module):
         return self.scatter(noise, KeyValues(hidden, hidden, inducing_weights))
 
 
-def _weighted_softmax(
+def _masses(
     scores: Float[Array, "*#batch point"], weights: Float[Array, "*#batch point"]
-) -> Float[Array, "*#batch point"]:
-    """Softmax in which score i stands for `weights[i]` equal scores; all zeros if no weight is positive."""
+) -> tuple[Float[Array, "*#batch"], Float[Array, "*#batch point"]]:
+    """The highest score of a row of positive weight, minus infinity if there is none, and $w\\,e^{score - peak}$ of each."""
     present = weights > 0
-    return _softmax(scores + jnp.where(present, jnp.log(jnp.where(present, weights, 1)), -jnp.inf))
+    weighted = scores + jnp.where(present, jnp.log(jnp.where(present, weights, 1)), -jnp.inf)
+    peak = jax.lax.stop_gradient(jnp.max(weighted, axis=-1, initial=-jnp.inf))
+    return peak, jnp.exp(weighted - jnp.where(jnp.isfinite(peak), peak, 0)[..., None])
 
 
-# Both functions below state their own derivative: it needs fewer passes over the arrays than differentiating each operation.
+def _mean_of_union(parts: Sequence[Attended]) -> Float[Array, "*batch query head head_dim"]:
+    """Values averaged by mass over all parts; zero if there is no mass."""
+    highest = functools.reduce(jnp.maximum, [part.peak for part in parts])
+    highest = jnp.where(jnp.isfinite(highest), highest, 0)
+    factors = [jnp.exp(part.peak - highest) for part in parts]
+    mass = functools.reduce(jnp.add, [factor * part.mass for factor, part in zip(factors, parts, strict=True)])
+    shares = [jnp.swapaxes(factor / jnp.where(mass > 0, mass, 1), -1, -2)[..., None] for factor in factors]
+    return functools.reduce(jnp.add, [share * part.mixed for share, part in zip(shares, parts, strict=True)])
 
 
-@jax.custom_jvp
-def _softmax(scores: Float[Array, "*batch point"]) -> Float[Array, "*batch point"]:
-    """Softmax over the last axis, where a score of minus infinity is absent; zeros if all are."""
-    peak = jnp.max(scores, axis=-1, keepdims=True, initial=-jnp.inf)
-    mass = jnp.exp(scores - jnp.where(jnp.isfinite(peak), peak, 0))
-    total = mass.sum(axis=-1, keepdims=True)
-    return mass * (1 / jnp.where(total > 0, total, 1))
-
-
-@_softmax.defjvp
-def _softmax_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    shares = _softmax(*primals)
-    weighted = shares * tangents[0]
-    return shares, weighted - shares * weighted.sum(axis=-1, keepdims=True)
+# It states its own derivative, which needs fewer passes over the arrays than differentiating each operation.
 
 
 @jax.custom_jvp

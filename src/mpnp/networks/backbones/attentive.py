@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from mpnp.networks.attention import KeyValues, MultiHeadAttention
+from mpnp.networks.attention import Attended, KeyValues, MultiHeadAttention
 from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
 from mpnp.networks.dense import MLP
 from mpnp.networks.encoders import AbstractSetEncoder
@@ -34,9 +34,11 @@ class AttentiveBackbone(AbstractBackbone):
         keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
         return Tokens(jnp.concatenate([keys, values], axis=-1), points.counts)
 
-    def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch target width"]:
-        sources = []
-        for part in tokens:
-            keys, values = jnp.split(part.features, 2, axis=-1)
-            sources.append(KeyValues(keys, values, part.weights))
-        return self.cross_attention(self.coordinate_encoder(x_target), *sources)
+    def look(self, x_target: Float[Array, "*#batch target x_dim"], tokens: Tokens) -> Attended:
+        keys, values = jnp.split(tokens.features, 2, axis=-1)
+        return self.cross_attention.look(self.coordinate_encoder(x_target), KeyValues(keys, values, tokens.weights))
+
+    def conclude(
+        self, x_target: Float[Array, "*#batch target x_dim"], *views: Attended
+    ) -> Float[Array, "*#batch target width"]:
+        return self.cross_attention.conclude(self.coordinate_encoder(x_target), *views)

@@ -1,13 +1,14 @@
 """What every backbone offers: embed points as tokens, read tokens at targets."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 from jaxtyping import Array, Float
 
 from mpnp.tasks.task import PointSet
 
-__all__ = ["AbstractBackbone", "Tokens"]
+__all__ = ["AbstractBackbone", "Tokens", "View"]
 
 
 class Tokens(eqx.Module):
@@ -17,11 +18,16 @@ class Tokens(eqx.Module):
     weights: Float[Array, "*#batch point"]
 
 
+View = Any
+"""Sums over some tokens: a pytree whose structure is the backbone's own business."""
+
+
 class AbstractBackbone(eqx.Module):
     """Turns a context set into a representation at each target.
 
     A mechanism may reweight the tokens of the context, or add tokens it made up: `read` takes any number of token sets and
-    reads their union, in which every token counts by its weight alone.
+    reads their union, in which every token counts by its weight alone. It does so in two steps, so that a set that is part
+    of several unions is looked at once.
     """
 
     width: eqx.AbstractVar[int]
@@ -36,5 +42,13 @@ class AbstractBackbone(eqx.Module):
         """The tokens $R_c$ of a set of points."""
 
     @abc.abstractmethod
+    def look(self, x_target: Float[Array, "*#batch target x_dim"], tokens: Tokens) -> View:
+        """What the union of these tokens with others needs to know about them."""
+
+    @abc.abstractmethod
+    def conclude(self, x_target: Float[Array, "*#batch target x_dim"], *views: View) -> Float[Array, "*#batch #target width"]:
+        """The representation at each target given all that was looked at, or one row if it is the same for all targets."""
+
     def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch #target width"]:
-        """The representation at each target, or one row if it is the same for all targets."""
+        """The representation at each target given the union of the tokens."""
+        return self.conclude(x_target, *(self.look(x_target, part) for part in tokens))

@@ -11,6 +11,13 @@ from mpnp.tasks.task import PointSet
 __all__ = ["PooledBackbone"]
 
 
+class Pool(eqx.Module):
+    """The sum of some tokens, and how many they count for."""
+
+    total: Float[Array, "*#batch width"]
+    count: Float[Array, "*#batch"]
+
+
 class PooledBackbone(AbstractBackbone):
     """$r_c = \\frac{1}{|c|}\\sum_{i \\in c} \\mathrm{MLP}(z_i)$; the empty set has the representation zero."""
 
@@ -25,9 +32,11 @@ class PooledBackbone(AbstractBackbone):
     def embed(self, points: PointSet) -> Tokens:
         return Tokens(self.encoder(points), points.counts)
 
-    def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch 1 width"]:
+    def look(self, x_target: Float[Array, "*#batch target x_dim"], tokens: Tokens) -> Pool:
+        return Pool(jnp.einsum("...p,...pd->...d", tokens.weights, tokens.features), tokens.weights.sum(axis=-1))
+
+    def conclude(self, x_target: Float[Array, "*#batch target x_dim"], *views: Pool) -> Float[Array, "*#batch 1 width"]:
         # Sums of the sets are added, never their means: each token of the union weighs the same, wherever it came from.
-        total = sum(jnp.einsum("...p,...pd->...d", part.weights, part.features) for part in tokens)
-        count = sum(part.weights.sum(axis=-1) for part in tokens)
+        total, count = sum(view.total for view in views), sum(view.count for view in views)
         mean = total / jnp.where(count > 0, count, 1)[..., None]
         return mean[..., None, :]
