@@ -16,7 +16,7 @@ quickstart: $(VENV)/installed
 	@$(BIN)/mpnp plot examples/mpanp-rbf --num-samples 10 --out quickstart.png
 
 test: lint
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/installed-dev
 	@$(BIN)/ruff format --check --quiet .

@@ -22,8 +22,6 @@ from mpnp.tasks.catalogue import TASKS
 from test_catalogue import PAPER_COUNTS
 from test_train import files, flags
 
-pytestmark = pytest.mark.xdist_group("cli")  # one process, so that all share one trained run
-
 CONFIG = RunConfig(
     "mpnp",
     seed=5,

@@ -36,8 +36,7 @@ loss_of = eqx.filter_jit(loss_given)
 ORDER = np.random.default_rng(3).permutation(NUM_SLOTS)
 RESAMPLING = (BootstrapNP, NeuralBootstrapNP)
 
-# One worker tests one model: what it has compiled serves all laws.
-pytestmark = pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODELS])
+pytestmark = pytest.mark.parametrize("name", list(MODELS))
 
 
 def draw_noise(model, task, num_samples=NUM_SAMPLES):

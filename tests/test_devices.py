@@ -56,14 +56,12 @@ def assert_same_run(run, other):
     assert checkpoint.read_card(run.last)["progress"]["step"] == 3
 
 
-@pytest.mark.xdist_group("devices")
 def test_four_devices_train_as_one_does(alone, tmp_path):
     (output,) = finish(start(tmp_path / "run", host_devices=4))
     assert "training on 4 x cpu\n" in output
     assert_same_run(RunDirectory(tmp_path / "run"), alone)
 
 
-@pytest.mark.xdist_group("devices")
 def test_two_processes_train_as_one_does(alone, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -74,7 +72,6 @@ def test_two_processes_train_as_one_does(alone, tmp_path):
     assert_same_run(RunDirectory(tmp_path / "run"), alone)
 
 
-@pytest.mark.xdist_group("devices")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

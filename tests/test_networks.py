@@ -95,12 +95,12 @@ def test_attention_to_parts_is_attention_to_their_union(far):
     def at_once(query, keys, values):
         return softmax_attention(attention, query, keys, values, weights)
 
-    np.testing.assert_allclose(in_parts(query, keys, values), at_once(query, keys, values), **CLOSE)
+    np.testing.assert_allclose(in_parts(query, keys, values), at_once(query, keys, values), rtol=1e-3, atol=1e-4)
     got, wanted = (
         jax.grad(lambda *inputs, way=way: jnp.sum(jnp.sin(way(*inputs))), (0, 1, 2))(query, keys, values)
         for way in (in_parts, at_once)
     )
-    assert_trees_close(got, wanted, rtol=1e-3, atol=1e-4)
+    assert_trees_close(got, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_standardisation_has_the_usual_values_and_derivatives():

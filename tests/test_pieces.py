@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from models import NUM_SAMPLES, small_model
+from models import NUM_SAMPLES, assert_trees_close, small_model
 from mpnp import pieces
 from mpnp.models.catalogue import MODELS
 from mpnp.pieces import batch_gradient, context_sizes, piece_size
@@ -15,11 +15,14 @@ from mpnp.tasks.sources import TaskSource
 from mpnp.tasks.task import Task
 
 BATCH = 4
+CONTEXT_SLOTS = 25
 
 
 @pytest.fixture(scope="module")
 def batch():
-    tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(BATCH))
+    tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(8 * BATCH))
+    few = np.flatnonzero(tasks.context_mask.sum(axis=1) <= CONTEXT_SLOTS)[:BATCH]
+    tasks = jax.vmap(lambda index: jax.tree.map(lambda leaf: leaf[index], tasks))(few)
     scattered = jnp.asarray(np.random.default_rng(0).permutation(50))  # where a task's points lie must not matter
     tasks = jax.vmap(lambda task: jax.tree.map(lambda leaf: leaf[scattered], task))(tasks)
     return tasks, jax.random.split(jax.random.key(4), BATCH)
@@ -37,10 +40,10 @@ def plain_gradient(model, tasks, keys):
     return gradient(model)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODELS])
+@pytest.mark.parametrize("name", list(MODELS))
 def test_pieces_of_a_batch_give_the_gradient_of_the_whole(name, batch, monkeypatch):
     monkeypatch.setattr(pieces, "ROWS", 2 * 50 * NUM_SAMPLES)
-    monkeypatch.setattr(pieces, "CONTEXT_SIZES", 2)
+    monkeypatch.setattr(pieces, "context_sizes", lambda *_: [CONTEXT_SLOTS])  # one program is enough for what a model does
     model, (tasks, keys) = small_model(name), batch
     # Draws that belong to slots follow them, so both ways must see the points in the same order.
     ordered = jax.vmap(Task.context_first)(tasks)
@@ -50,6 +53,15 @@ def test_pieces_of_a_batch_give_the_gradient_of_the_whole(name, batch, monkeypat
         np.testing.assert_allclose(fast_terms[term], value, rtol=1e-5, atol=1e-6)
     for got, wanted in zip(jax.tree.leaves(fast_gradient), jax.tree.leaves(gradient), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-5 + 1e-4 * np.abs(wanted).max())
+
+
+def test_every_piece_runs_on_as_many_context_slots_as_it_needs(monkeypatch):
+    monkeypatch.setattr(pieces, "ROWS", 2 * 50)
+    model, keys = small_model("cnp"), jax.random.split(jax.random.key(4), 3 * BATCH)
+    tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(3 * BATCH))
+    gradient, _ = plain_gradient(model, tasks, keys)
+    _, fast_gradient = eqx.filter_jit(batch_gradient)(model, tasks, keys, num_samples=1)
+    assert_trees_close(fast_gradient, gradient, rtol=1e-3, atol=1e-5)
 
 
 def test_a_piece_is_a_divisor_of_the_batch_and_smaller_for_more_samples():

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from models import small_model
 from mpnp.errors import InputError, RunError
@@ -59,8 +60,9 @@ def grid(figure):
 
 
 def pixels(figure):
-    figure.canvas.draw()
-    return np.array(figure.canvas.buffer_rgba())
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.array(canvas.buffer_rgba())
 
 
 def labels(ax):

@@ -34,9 +34,6 @@ from mpnp.train import resume, train
 training = importlib.import_module("mpnp.train")  # the module: in the package, its name is the function's
 
 
-pytestmark = pytest.mark.xdist_group("train")  # one process, so that all share one finished run
-
-
 class Constants(AbstractProcess):
     """Functions that have one value everywhere: one point of context tells all."""
 
