@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 from curves import read_curve
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from measure import markdown
 
 from mpnp import checkpoint
@@ -86,6 +87,7 @@ def draw(records: dict[str, Any]) -> None:
                     curve = [row for row in records[name]["curve"] if row["cpu_seconds"] > 0]
                     ax.plot([row["cpu_seconds"] for row in curve], [row["task"] for row in curve], color=color, label=label)
             ax.set(title=model.upper(), xscale="log", xlabel="CPU-seconds")
+            ax.xaxis.set_minor_formatter(NullFormatter())
         axes[0].set_ylabel("validation log-likelihood a point")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
