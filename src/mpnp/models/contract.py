@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.errors import InputError
-from mpnp.networks.backbones.contract import AbstractBackbone, Tokens, View
+from mpnp.networks.backbones.contract import AbstractBackbone, Question, Tokens, View
 from mpnp.networks.decoder import GaussianDecoder
 from mpnp.networks.predictive import Predictive
 from mpnp.tasks.task import PointSet, Task
@@ -91,11 +91,12 @@ class AbstractNeuralProcess(eqx.Module):
 
     def decode(self, x_target: Float[Array, "*#sample target x_dim"], *tokens: Tokens) -> Predictive:
         """Read the union of the tokens at the targets and decode, one component a set along the tokens' leading axis."""
-        return self.decode_views(x_target, *(self.backbone.look(x_target, part) for part in tokens))
+        question = self.backbone.ask(x_target)
+        return self.decode_views(x_target, question, *(self.backbone.look(question, part) for part in tokens))
 
-    def decode_views(self, x_target: Float[Array, "*#sample target x_dim"], *views: View) -> Predictive:
+    def decode_views(self, x_target: Float[Array, "*#sample target x_dim"], question: Question, *views: View) -> Predictive:
         """The same from what the backbone saw when it looked at each set of tokens."""
-        representation = self.backbone.conclude(x_target, *views)
+        representation = self.backbone.conclude(question, *views)
         if representation.ndim == 2:
             representation = representation[None]
         return self.decoder(x_target, representation)

@@ -83,10 +83,11 @@ class MartingaleNP(AbstractMartingaleNP):
         """$L_{marg} + L_{amort} + L_{pseudo}$."""
         context = self.backbone.embed(task.context)
         # Either set is looked at once, though both terms of the pseudo context read it.
-        seen, imagined = (self.backbone.look(task.x, tokens) for tokens in (context, self.generate(context, noise)))
-        union_prediction = self.decode_views(task.x, seen, imagined)
-        context_prediction = self.decode_views(task.x, seen)
-        pseudo_prediction = self.decode_views(task.x, imagined)
+        question = self.backbone.ask(task.x)
+        seen, imagined = (self.backbone.look(question, tokens) for tokens in (context, self.generate(context, noise)))
+        union_prediction = self.decode_views(task.x, question, seen, imagined)
+        context_prediction = self.decode_views(task.x, question, seen)
+        pseudo_prediction = self.decode_views(task.x, question, imagined)
         return {
             "marginal": -union_prediction.joint_log_prob(task.y, task.mask) / task.num_points,
             "amortisation": -masked_mean(context_prediction.log_prob(task.y), task.mask),

@@ -81,18 +81,17 @@ class MultiHeadAttention(eqx.Module):
         self, query: Float[Array, "*#batch query query_dim"], *sources: KeyValues
     ) -> Float[Array, "*#batch query width"]:
         """Attend to the union of the sources' rows; with no row of positive weight, to nothing."""
-        return self.conclude(query, *(self.look(query, source) for source in sources))
-
-    def look(self, query: Float[Array, "*#batch query query_dim"], source: KeyValues) -> Attended:
-        """What attention to a union needs to know about one source. Rows that samples share are looked at once."""
         projected = self.query_projection(query)
+        return self.conclude(projected, *(self.look(projected, source) for source in sources))
+
+    def look(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:
+        """What attention of projected queries to a union needs to know about one source."""
         pays = self._lifting_pays(query.shape[-2], *source.keys.shape[-2:])
-        return self.look_with_lifted_queries(projected, source) if pays else self.look_at_projected(projected, source)
+        return self.look_with_lifted_queries(query, source) if pays else self.look_at_projected(query, source)
 
-    def conclude(self, query: Float[Array, "*#batch query query_dim"], *parts: Attended) -> Float[Array, "*#batch query width"]:
-        """Attention to the union of what was looked at."""
-        projected = self.query_projection(query)
-        inner = self.inner_norm(projected + self._join_heads(_mean_of_union(parts)))
+    def conclude(self, query: Float[Array, "*#batch query width"], *parts: Attended) -> Float[Array, "*#batch query width"]:
+        """Attention of projected queries to the union of what was looked at."""
+        inner = self.inner_norm(query + self._join_heads(_mean_of_union(parts)))
         return self.outer_norm(inner + jax.nn.relu(self.feed_forward(inner)))
 
     def look_at_projected(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:

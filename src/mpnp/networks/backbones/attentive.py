@@ -34,11 +34,14 @@ class AttentiveBackbone(AbstractBackbone):
         keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
         return Tokens(jnp.concatenate([keys, values], axis=-1), points.counts)
 
-    def look(self, x_target: Float[Array, "*#batch target x_dim"], tokens: Tokens) -> Attended:
+    def ask(self, x_target: Float[Array, "*#batch target x_dim"]) -> Float[Array, "*#batch target width"]:
+        return self.cross_attention.query_projection(self.coordinate_encoder(x_target))
+
+    def look(self, question: Float[Array, "*#batch target width"], tokens: Tokens) -> Attended:
         keys, values = jnp.split(tokens.features, 2, axis=-1)
-        return self.cross_attention.look(self.coordinate_encoder(x_target), KeyValues(keys, values, tokens.weights))
+        return self.cross_attention.look(question, KeyValues(keys, values, tokens.weights))
 
     def conclude(
-        self, x_target: Float[Array, "*#batch target x_dim"], *views: Attended
+        self, question: Float[Array, "*#batch target width"], *views: Attended
     ) -> Float[Array, "*#batch target width"]:
-        return self.cross_attention.conclude(self.coordinate_encoder(x_target), *views)
+        return self.cross_attention.conclude(question, *views)

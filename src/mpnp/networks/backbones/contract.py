@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from mpnp.tasks.task import PointSet
 
-__all__ = ["AbstractBackbone", "Tokens", "View"]
+__all__ = ["AbstractBackbone", "Question", "Tokens", "View"]
 
 
 class Tokens(eqx.Module):
@@ -18,8 +18,9 @@ class Tokens(eqx.Module):
     weights: Float[Array, "*#batch point"]
 
 
+Question = Any
 View = Any
-"""Sums over some tokens: a pytree whose structure is the backbone's own business."""
+"""Features of targets, and sums over some tokens: pytrees whose structure is the backbone's own business."""
 
 
 class AbstractBackbone(eqx.Module):
@@ -42,13 +43,18 @@ class AbstractBackbone(eqx.Module):
         """The tokens $R_c$ of a set of points."""
 
     @abc.abstractmethod
-    def look(self, x_target: Float[Array, "*#batch target x_dim"], tokens: Tokens) -> View:
+    def ask(self, x_target: Float[Array, "*#batch target x_dim"]) -> Question:
+        """What is computed of the targets alone, once for all that is looked at from them."""
+
+    @abc.abstractmethod
+    def look(self, question: Question, tokens: Tokens) -> View:
         """What the union of these tokens with others needs to know about them."""
 
     @abc.abstractmethod
-    def conclude(self, x_target: Float[Array, "*#batch target x_dim"], *views: View) -> Float[Array, "*#batch #target width"]:
+    def conclude(self, question: Question, *views: View) -> Float[Array, "*#batch #target width"]:
         """The representation at each target given all that was looked at, or one row if it is the same for all targets."""
 
     def read(self, x_target: Float[Array, "*#batch target x_dim"], *tokens: Tokens) -> Float[Array, "*#batch #target width"]:
         """The representation at each target given the union of the tokens."""
-        return self.conclude(x_target, *(self.look(x_target, part) for part in tokens))
+        question = self.ask(x_target)
+        return self.conclude(question, *(self.look(question, part) for part in tokens))

@@ -32,10 +32,13 @@ class PooledBackbone(AbstractBackbone):
     def embed(self, points: PointSet) -> Tokens:
         return Tokens(self.encoder(points), points.counts)
 
-    def look(self, x_target: Float[Array, "*#batch target x_dim"], tokens: Tokens) -> Pool:
+    def ask(self, x_target: Float[Array, "*#batch target x_dim"]) -> None:
+        return None
+
+    def look(self, question: None, tokens: Tokens) -> Pool:
         return Pool(jnp.einsum("...p,...pd->...d", tokens.weights, tokens.features), tokens.weights.sum(axis=-1))
 
-    def conclude(self, x_target: Float[Array, "*#batch target x_dim"], *views: Pool) -> Float[Array, "*#batch 1 width"]:
+    def conclude(self, question: None, *views: Pool) -> Float[Array, "*#batch 1 width"]:
         # Sums of the sets are added, never their means: each token of the union weighs the same, wherever it came from.
         total, count = sum(view.total for view in views), sum(view.count for view in views)
         mean = total / jnp.where(count > 0, count, 1)[..., None]
