@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.card import ModelCard
+from mpnp.data.curves import require_pairs
 from mpnp.data.frames import Frame, is_frame, require_columns
 from mpnp.data.questions import read_context, read_inputs
 from mpnp.errors import InputError
@@ -94,7 +95,7 @@ class FittedModel:
             raise InputError("contexts and X must both be frames with the task column, or both be lists")
         if is_frame(X):
             return self._predict_frame(contexts, X, output_type, quantiles, num_samples)
-        pairs = [read_context(self.card.columns, *pair) for pair in _pairs(contexts)]
+        pairs = [read_context(self.card.columns, *pair) for pair in require_pairs(contexts, "context")]
         predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in X], num_samples)
         return [
             prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
@@ -173,11 +174,3 @@ class FittedModel:
 def load(path: str | Path) -> FittedModel:
     """The model in a directory that `fit` or `save` wrote, or of a training run. Nothing in it is executed."""
     return FittedModel(*load_model_files(Path(path)))
-
-
-def _pairs(contexts: Any) -> list[tuple[Any, Any]]:
-    pairs = list(contexts)
-    for number, pair in enumerate(pairs):
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InputError(f"context {number} must be a pair (X, y), got {type(pair).__name__}")
-    return pairs

@@ -99,11 +99,13 @@ class Posterior:
 
     def between_std(self, X: Any) -> np.ndarray:
         """Spread of the posterior's functions around their mean: what more observations would reduce."""
-        return self._squeeze(self.prediction(X).between_std)
+        prediction = self.prediction(X)
+        return prediction.squeeze(prediction.between_std)
 
     def within_std(self, X: Any) -> np.ndarray:
         """The functions' own standard deviations, root mean square: noise, and whatever the floor on them absorbs."""
-        return self._squeeze(self.prediction(X).within_std)
+        prediction = self.prediction(X)
+        return prediction.squeeze(prediction.within_std)
 
     def log_prob(self, X: Any, y: Any) -> Float[np.ndarray, " row"]:
         """Log density of the observed outputs of each row by itself."""
@@ -118,7 +120,7 @@ class Posterior:
     def cdf(self, X: Any, y: Any) -> np.ndarray:
         """Probability of an output below y; NaN where y is."""
         prediction = self.prediction(X)
-        return self._squeeze(prediction.cdf(read_outputs(self.units.columns, y, prediction.num_rows)))
+        return prediction.squeeze(prediction.cdf(read_outputs(self.units.columns, y, prediction.num_rows)))
 
     def sample(self, X: Any, n: int = 10, seed: int = 0, *, noise: bool = False) -> Float[np.ndarray, "draw row *output"]:
         """`n` coherent functions at the rows of X, or with `noise=True` observations of them.
@@ -161,6 +163,3 @@ class Posterior:
         x = read_inputs(self.units.columns, X)
         self.model.warn_outside(x)
         return x
-
-    def _squeeze(self, values: Float[np.ndarray, "row output"]) -> np.ndarray:
-        return values[:, 0] if self.units.num_outputs == 1 else values

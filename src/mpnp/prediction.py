@@ -93,15 +93,15 @@ class Prediction:
     def arrays(self, output_type: str, levels: Sequence[float]) -> "np.ndarray | dict[str, np.ndarray]":
         """What was asked for, without the axis of outputs if there is one output."""
         makers = {
-            "mean": lambda: self._squeeze(self.mean),
-            "std": lambda: self._squeeze(self.std),
-            "quantiles": lambda: self._squeeze(self.quantiles(levels)),
+            "mean": lambda: self.squeeze(self.mean),
+            "std": lambda: self.squeeze(self.std),
+            "quantiles": lambda: self.squeeze(self.quantiles(levels)),
             "full": lambda: {
-                "mean": self._squeeze(self.mean),
-                "std": self._squeeze(self.std),
-                "quantiles": self._squeeze(self.quantiles(levels)),
-                "between_std": self._squeeze(self.between_std),
-                "within_std": self._squeeze(self.within_std),
+                "mean": self.squeeze(self.mean),
+                "std": self.squeeze(self.std),
+                "quantiles": self.squeeze(self.quantiles(levels)),
+                "between_std": self.squeeze(self.between_std),
+                "within_std": self.squeeze(self.within_std),
             },
         }
         if output_type not in makers:
@@ -131,7 +131,8 @@ class Prediction:
         outputs = self.columns.outputs
         return [""] if len(outputs) == 1 else [f"{name}_" for name in outputs]
 
-    def _squeeze(self, values: Float[np.ndarray, "row output *rest"]) -> np.ndarray:
+    def squeeze(self, values: Float[np.ndarray, "row output *rest"]) -> np.ndarray:
+        """Without the axis of outputs if there is one output."""
         return values[:, 0] if values.shape[1] == 1 else values
 
     def _function_log_density(self, y: RowOutput) -> Float[np.ndarray, "sample row output"]:

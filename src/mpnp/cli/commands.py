@@ -24,7 +24,7 @@ from mpnp.tasks.catalogue import TASKS
 from mpnp.train import resume as resume_run
 from mpnp.train import train as train_run
 
-__all__ = ["evaluate", "list_models", "list_tasks", "plot", "train"]
+__all__ = ["evaluate", "given", "list_models", "list_tasks", "plot", "train"]
 
 
 def train(options: argparse.Namespace) -> None:
@@ -116,7 +116,7 @@ def _print_listing(rows: list[dict[str, Any]], as_json: bool) -> None:
     print(format_table(list(rows[0]), cells))
 
 
-def _given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
+def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a dataclass that the user set on the command line."""
     values = {field.name: getattr(options, field.name, None) for field in dataclasses.fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
@@ -136,8 +136,8 @@ def _new_config(options: argparse.Namespace) -> RunConfig:
     top = {name: getattr(options, name) for name in ("task", "seed", "num_tasks", "start_from")}
     return RunConfig(
         model=options.model,
-        recipe=dataclasses.replace(find_recipe(options.recipe or "short"), **_given(options, Recipe)),
-        settings=ModelSettings(**_given(options, ModelSettings)),
+        recipe=dataclasses.replace(find_recipe(options.recipe or "short"), **given(options, Recipe)),
+        settings=ModelSettings(**given(options, ModelSettings)),
         **{name: value for name, value in top.items() if value is not None},
     )
 
@@ -146,12 +146,12 @@ def _check_resume(options: argparse.Namespace, stored: RunConfig) -> None:
     """Whatever the user repeats on the command line must agree with the run; it cannot be changed in mid-course."""
     if options.out is not None and options.out.resolve() != options.resume.resolve():
         raise InputError(f"--resume continues in {options.resume} itself; leave out --out {options.out}")
-    recipe = _given(options, Recipe)
+    recipe = given(options, Recipe)
     if options.recipe is not None:
         recipe = dataclasses.asdict(find_recipe(options.recipe)) | recipe
-    _require_equal(_given(options, RunConfig) | {"recipe": None}, dataclasses.asdict(stored), options.resume)
+    _require_equal(given(options, RunConfig) | {"recipe": None}, dataclasses.asdict(stored), options.resume)
     _require_equal(recipe, dataclasses.asdict(stored.recipe), options.resume)
-    _require_equal(_given(options, ModelSettings), dataclasses.asdict(stored.settings), options.resume)
+    _require_equal(given(options, ModelSettings), dataclasses.asdict(stored.settings), options.resume)
 
 
 def _require_equal(given: Mapping[str, Any], stored: Mapping[str, Any], directory: Path) -> None:

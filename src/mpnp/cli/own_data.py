@@ -5,6 +5,7 @@ import dataclasses
 import json
 from typing import Any
 
+from mpnp.cli.commands import given
 from mpnp.cli.table import format_number, format_table
 from mpnp.data.curves import Columns
 from mpnp.errors import InputError
@@ -30,10 +31,8 @@ def fit(options: argparse.Namespace) -> None:
         out = options.out
         columns = Columns(tuple(options.input), tuple(options.output), options.task_column, options.group_column)
         curves = curves_from_frame(read_table(options.data), columns)
-        given = {field.name: getattr(options, field.name) for field in dataclasses.fields(FitOptions)}
-        choices = FitOptions(**{name: value for name, value in given.items() if value is not None})
-        sizes = {field.name: getattr(options, field.name) for field in dataclasses.fields(ModelSettings)}
-        settings = dataclasses.replace(SETTINGS, **{name: value for name, value in sizes.items() if value is not None})
+        choices = FitOptions(**given(options, FitOptions))
+        settings = dataclasses.replace(SETTINGS, **given(options, ModelSettings))
         print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows a task")
         try:
             model = fit_curves(curves, choices, settings=settings, out=out, quiet=options.quiet)
@@ -62,10 +61,11 @@ def predict(options: argparse.Namespace) -> None:
     if options.task is not None:
         context, at = (_of_task(frame, column, options.task) for frame in (context, at))
     questions = {"quantiles": options.quantiles, "num_samples": options.num_samples}
-    if column in at.columns and column in context.columns:
+    many = column in at.columns and column in context.columns
+    posterior = None if many and options.plot is None else _one_posterior(model, context, column, options)
+    if posterior is None or many:
         prediction = model.predict_tasks(context, at, "full", **questions)
     else:
-        posterior = _one_posterior(model, context, column, options)
         prediction = posterior.predict(at, "full", quantiles=options.quantiles)
     text = prediction.to_csv(index=False)
     if options.out is None:
@@ -73,12 +73,11 @@ def predict(options: argparse.Namespace) -> None:
     else:
         write_atomically(options.out, lambda file: file.write(text.encode()))
         print(f"wrote {options.out}: {len(prediction):,} rows")
-    if options.plot is not None:
+    if options.plot is not None and posterior is not None:
         from mpnp.pictures import save_figure
         from mpnp.posterior_plot import posterior_figure
 
-        figure = posterior_figure(_one_posterior(model, context, column, options), title=options.task)
-        save_figure(figure, options.plot)
+        save_figure(posterior_figure(posterior, title=options.task), options.plot)
         print(f"wrote {options.plot}")
 
 

@@ -1,6 +1,7 @@
 """Curves: observed data sets of any sizes, end to end in two matrices."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int
 
 from mpnp.errors import InputError
 
-__all__ = ["Columns", "Curves", "as_matrix"]
+__all__ = ["Columns", "Curves", "as_matrix", "require_pairs"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Curves:
     def __len__(self) -> int:
         return len(self.counts)
 
-    @property
+    @functools.cached_property
     def starts(self) -> Int[np.ndarray, " curve"]:
         """The first row of each curve."""
         return np.cumsum(self.counts) - self.counts
@@ -85,7 +86,7 @@ class Curves:
         Points none of whose outputs was observed are left out, and a curve of nothing else with them.
         """
         x_parts, y_parts, kept = [], [], []
-        given = list(_require_pairs(pairs))
+        given = list(require_pairs(pairs, "task"))
         for number, (x_given, y_given) in enumerate(given):
             name = number if names is None else names[number]
             x = as_matrix(f"X of task {name}", x_given, allow_missing=False)
@@ -144,12 +145,13 @@ def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarra
     return matrix
 
 
-def _require_pairs(pairs: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+def require_pairs(pairs: Iterable[Any], kind: str) -> Iterable[tuple[Any, Any]]:
+    """The pairs (X, y) one by one, or an error that names the first that is none."""
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
-        raise InputError(f"tasks must be a list of pairs (X, y), got {type(pairs).__name__}")
+        raise InputError(f"{kind}s must be a list of pairs (X, y), got {type(pairs).__name__}")
     for number, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InputError(f"task {number} must be a pair (X, y), got {type(pair).__name__}")
+            raise InputError(f"{kind} {number} must be a pair (X, y), got {type(pair).__name__}")
         yield pair[0], pair[1]
 
 

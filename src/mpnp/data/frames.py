@@ -64,11 +64,10 @@ def curves_from_frame(frame: Frame, columns: Columns) -> Curves:
         raise InputError(f"the task column '{columns.task}' is empty in row {row}; every row must say which task it is of")
     x = numeric_columns(frame, columns.inputs, allow_missing=False)
     y = numeric_columns(frame, columns.outputs, allow_missing=True)
-    codes, names = task.factorize()
-    order = np.argsort(codes, kind="stable")
-    rows = np.split(order, np.cumsum(np.bincount(codes))[:-1]) if len(order) else []
-    if not len(order):
+    if not len(frame):
         raise InputError("the table has no rows")
+    codes, names = task.factorize()
+    rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     groups = None if columns.group is None else [_group(frame, columns.group, part) for part in rows]
     return Curves.from_pairs(
         [(x[part], y[part]) for part in rows], names=[_plain(name) for name in names], groups=groups, columns=columns
