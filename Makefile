@@ -12,8 +12,8 @@ quickstart: $(VENV)/installed
 	@rm -rf runs/quickstart
 	@$(BIN)/mpnp train --model cnp --task rbf --recipe quick --steps 300 --out runs/quickstart
 	@echo; echo "Scoring an MPANP that was trained longer, beside the exact Gaussian process:"
-	@$(BIN)/mpnp evaluate examples/mpanp-rbf --num-tasks 512 --num-samples 10 --out runs/quickstart/mpanp-scores.json
-	@$(BIN)/mpnp plot examples/mpanp-rbf --num-samples 10 --out quickstart.png
+	@$(BIN)/mpnp evaluate mpanp-rbf --num-tasks 512 --num-samples 10 --out runs/quickstart/mpanp-scores.json
+	@$(BIN)/mpnp plot mpanp-rbf --num-samples 10 --out quickstart.png
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -37,7 +37,7 @@ Scene = tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[np.random.Generator]
 def main() -> None:
     """Measure, record, tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=Path, default=[ROOT / "examples" / "mpanp-rbf"], help="directories")
+    parser.add_argument("models", nargs="*", type=Path, default=[Path("mpanp-rbf")], help="directories")
     options = parser.parse_args()
     rng = np.random.default_rng(SEED)
     scenes = [draw_scene(rng) for _ in range(NUM_FUNCTIONS)]

@@ -121,10 +121,14 @@ def test_a_model_file_of_format_1_still_loads():
     np.testing.assert_allclose(posterior.predict(told["at"], "std"), told["std"], rtol=1e-3)
 
 
-def test_a_training_run_loads_as_a_model():
-    model = load("examples/mpanp-rbf")
+def test_a_training_run_that_comes_with_the_package_loads_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # wherever one is
+    model = load("mpanp-rbf")
     posterior = model.condition([-1.0, 0.5], [0.3, -0.2])
     assert posterior.predict([0.0, 1.0]).shape == (2,) and model.plausibility([0.0], [1.0]) is None
+    (tmp_path / "mpanp-rbf").mkdir()
+    with pytest.raises(RunError, match=r"holds no model.*\(mpanp-rbf"):
+        load("mpanp-rbf")  # a directory of the user's own comes first
 
 
 def test_an_interrupted_fit_resumes_to_the_same_model(saved, tmp_path, monkeypatch):

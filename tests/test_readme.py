@@ -57,7 +57,15 @@ def test_the_task_family_of_the_docs_draws_tasks():
 
 COMMANDS = [
     line.split("  ")[0].strip()
-    for document in ("README.md", "docs/training.md", "docs/tasks.md", "docs/speed.md", "docs/own-data.md")
+    for document in (
+        "README.md",
+        "docs/training.md",
+        "docs/tasks.md",
+        "docs/speed.md",
+        "docs/own-data.md",
+        "docs/images.md",
+        "docs/predator-prey.md",
+    )
     for block in code_blocks(document, "")
     for line in block.splitlines()
     if line.startswith("mpnp ")

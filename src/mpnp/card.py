@@ -1,6 +1,7 @@
 """The card of a model that people exchange: everything about it but its weights, as JSON."""
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,18 @@ class Seen:
     largest_context: int
 
     def to_json(self) -> dict[str, Any]:
-        """As plain numbers."""
-        return {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+        """As plain numbers; where there is no bound, nothing."""
+        content = {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+        bounds = {name: [value if math.isfinite(value) else None for value in content[name]] for name in ("low", "high")}
+        return content | bounds
 
     @staticmethod
     def from_json(content: Any) -> "Seen":
         """From what `to_json` made."""
-        bounds = {name: np.asarray(content[name], float) for name in ("low", "high")}
+        bounds = {
+            name: np.asarray([absent if value is None else value for value in content[name]], float)
+            for name, absent in (("low", -math.inf), ("high", math.inf))
+        }
         return Seen(**{**content, **bounds})
 
 

@@ -14,13 +14,12 @@ from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.models.martingale import AbstractMartingaleNP
 from mpnp.oracle import has_oracle, oracle_scores
 from mpnp.records import environment
-from mpnp.runs import RunConfig, RunDirectory, load_model
+from mpnp.runs import RunConfig, RunDirectory, find_run, load_model
 from mpnp.scoring import make_scorer
-from mpnp.tasks.catalogue import find_family
-from mpnp.tasks.families import AbstractTaskFamily
-from mpnp.tasks.sources import TEST_SEED, TaskSource, fixed_tasks
+from mpnp.tasks.catalogue import find_problem, task_dims
+from mpnp.tasks.sources import TEST_SEED, Problem, TaskSource, fixed_tasks
 
-__all__ = ["evaluate_run", "family_for", "with_num_pseudo"]
+__all__ = ["evaluate_run", "problem_for", "with_num_pseudo"]
 
 
 def evaluate_run(
@@ -37,7 +36,8 @@ def evaluate_run(
     model, config, card = load_model(directory)
     model = with_num_pseudo(model, num_pseudo)
     task_name, num_samples = task or config.task, config.recipe.num_samples if num_samples is None else num_samples
-    source = fixed_tasks(family_for(model, task_name), TEST_SEED)
+    problem = problem_for(model, task_name)
+    source = fixed_tasks(problem.test, TEST_SEED)
     started = time.process_time()
     scores = make_scorer(source, num_samples=num_samples)(model, num_tasks)
     cpu_seconds = time.process_time() - started
@@ -49,6 +49,7 @@ def evaluate_run(
         "model": config.model,
         "parameters": num_parameters(model),
         "task": task_name,
+        "data": problem.data,
         "scores": summarise(scores),
         "oracle": _oracle(source, num_tasks, config.settings.sigma_min),
         "evaluation": {
@@ -59,19 +60,19 @@ def evaluate_run(
             "cpu_seconds": round(cpu_seconds, 3),
             "environment": environment(),
         },
-        "training": _training(config, card, RunDirectory(Path(directory)).cpu_seconds()),
+        "training": _training(config, card, RunDirectory(find_run(directory)).cpu_seconds()),
     }
 
 
-def family_for(model: AbstractNeuralProcess, task: str) -> AbstractTaskFamily:
-    """The task family of that name, if the model can read it."""
-    family = find_family(task)
-    if (family.x_dim, family.y_dim) != (model.x_dim, model.y_dim):
+def problem_for(model: AbstractNeuralProcess, task: str) -> Problem:
+    """The tasks of that name, if the model can read them."""
+    x_dim, y_dim = task_dims(task)
+    if (x_dim, y_dim) != (model.x_dim, model.y_dim):
         raise InputError(
-            f"the task '{task}' has {family.x_dim} input and {family.y_dim} output dimensions, but this model was trained "
+            f"the task '{task}' has {x_dim} input and {y_dim} output dimensions, but this model was trained "
             f"on {model.x_dim} and {model.y_dim}; choose a task of the same dimensions ('mpnp tasks' lists them)"
         )
-    return family
+    return find_problem(task)
 
 
 def with_num_pseudo(model: AbstractNeuralProcess, num_pseudo: int | None) -> AbstractNeuralProcess:

@@ -171,6 +171,9 @@ class FittedModel:
         return pd.concat(parts).iloc[as_asked]
 
 
-def load(path: str | Path) -> FittedModel:
-    """The model in a directory that `fit` or `save` wrote, or of a training run. Nothing in it is executed."""
-    return FittedModel(*load_model_files(Path(path)))
+def load(path_or_name: str | Path) -> FittedModel:
+    """The model in a directory that `fit` or `save` wrote, of a training run, or one that comes with the package.
+
+    Nothing in it is executed.
+    """
+    return FittedModel(*load_model_files(Path(path_or_name)))

@@ -14,8 +14,8 @@ from mpnp.errors import RunError
 from mpnp.models.catalogue import build
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import read_json, write_json
-from mpnp.runs import RunDirectory, load_model
-from mpnp.tasks.catalogue import find_family
+from mpnp.runs import PRETRAINED, RunDirectory, find_run, load_model
+from mpnp.tasks.catalogue import TASKS
 from mpnp.tasks.families import FunctionFamily
 
 __all__ = ["CARD", "WEIGHTS", "load_model_files", "save_model"]
@@ -30,12 +30,17 @@ def save_model(directory: Path, network: AbstractNeuralProcess, card: ModelCard)
 
 
 def load_model_files(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
-    """The network and the card of a saved model, or of a training run."""
+    """The network and the card of a saved model, of a training run, or of a model that comes with the package."""
+    directory = find_run(directory)
     if (directory / CARD).is_file():
         return _load_saved(directory)
     if RunDirectory(directory).config_file.is_file():
         return _load_run(directory)
-    raise RunError(f"{directory} holds no model: expected a directory with {CARD} and {WEIGHTS}, or a training run")
+    packaged = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
+    raise RunError(
+        f"{directory} holds no model: expected a directory with {CARD} and {WEIGHTS}, a training run, or the name of a model "
+        f"that comes with mpnp ({packaged})"
+    )
 
 
 def _load_saved(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
@@ -54,8 +59,8 @@ def _load_run(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
     """A model trained on a task of the catalogue, whose units are the network's own."""
     network, config, header = load_model(directory)
     x_dim, y_dim = config.dims
-    family = find_family(config.task)
-    low, high, slots = (-2.0, 2.0, 50)
+    family = TASKS[config.task].family if config.task in TASKS else None
+    low, high, slots = (-np.inf, np.inf, 100)
     if isinstance(family, FunctionFamily):
         low, high, slots = family.low, family.high, family.max_points
     card = ModelCard(

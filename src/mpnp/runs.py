@@ -18,11 +18,14 @@ from mpnp.options import require_seed
 from mpnp.recipes import Recipe
 from mpnp.records import read_json, write_atomically, write_json
 from mpnp.table_files import load_table
-from mpnp.tasks.catalogue import find_family
+from mpnp.tasks.catalogue import find_problem, require_learnable, task_dims
 from mpnp.tasks.sources import Problem
 from mpnp.tasks.tables import TABLE
 
-__all__ = ["RunConfig", "RunDirectory", "load_model", "starting_model"]
+__all__ = ["PRETRAINED", "RunConfig", "RunDirectory", "find_run", "load_model", "starting_model"]
+
+PRETRAINED = Path(__file__).parent / "pretrained"
+"""Runs that come with the package, each under its name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +45,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         find_model(self.model)
+        require_learnable(self.task)
         if (self.task == TABLE) != (self.table_dims is not None):
             raise InputError(f"table_dims belong to the task '{TABLE}' and to no other; the task is '{self.task}'")
         require_seed(self.seed)
@@ -57,8 +61,7 @@ class RunConfig:
         """Input and output dimensions."""
         if self.table_dims is not None:
             return self.table_dims
-        family = find_family(self.task)
-        return family.x_dim, family.y_dim
+        return task_dims(self.task)
 
     def build_model(self) -> AbstractNeuralProcess:
         """The model with its initial weights."""
@@ -133,8 +136,7 @@ class RunDirectory:
         """What the run learns."""
         if config.task == TABLE:
             return load_table(self.table).problem()
-        family = find_family(config.task)
-        return Problem(family, family, family)
+        return find_problem(config.task)
 
     def cpu_seconds(self) -> float | None:
         """CPU time of the run up to its last validation."""
@@ -160,9 +162,16 @@ class RunDirectory:
             write_atomically(log, lambda file, rows=rows: file.write("".join(rows).encode()))
 
 
+def find_run(path_or_name: str | Path) -> Path:
+    """The directory of that path, or the one of the pre-trained model of that name that comes with the package."""
+    path = Path(path_or_name)
+    packaged = PRETRAINED / path.name
+    return packaged if path == Path(path.name) and packaged.is_dir() and not path.exists() else path
+
+
 def load_model(directory: str | Path) -> tuple[AbstractNeuralProcess, RunConfig, dict[str, Any]]:
     """The model of a run at its best validation score, with the run's configuration and the checkpoint's card."""
-    run = RunDirectory(Path(directory))
+    run = RunDirectory(find_run(directory))
     config = run.config()
     if not run.best.exists():
         raise RunError(f"{directory} has no validated checkpoint yet; continue it with 'mpnp train --resume {directory}'")

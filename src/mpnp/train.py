@@ -24,7 +24,7 @@ from mpnp.records import environment
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import Scorer, make_scorer
 from mpnp.step import TrainState, initial_state, make_step, state_shapes
-from mpnp.tasks.sources import VALIDATION_SEED, fixed_tasks, training_indices
+from mpnp.tasks.sources import VALIDATION_SEED, Problem, fixed_tasks, training_indices
 
 __all__ = ["resume", "train"]
 
@@ -48,34 +48,38 @@ def train(config: RunConfig, out: str | Path, *, quiet: bool = False) -> Abstrac
 
     Ctrl-C or a request to terminate saves a checkpoint first, then raises `KeyboardInterrupt`; `resume` continues.
     """
-    run, state = RunDirectory(Path(out)), initial_state(config)  # what cannot start leaves nothing behind
+    run = RunDirectory(Path(out))
+    problem, state = run.problem(config), initial_state(config)  # what cannot start leaves nothing behind
     if devices.is_lead():
         run.create(config)
-    return _run(run, config, state, Progress(), quiet)
+    return _run(run, config, problem, state, Progress(), quiet)
 
 
 def resume(out: str | Path, *, quiet: bool = False) -> AbstractNeuralProcess:
     """Continue the run in `out` from its last checkpoint, bit for bit as if it had never stopped."""
     run = RunDirectory(Path(out))
     config = run.config()
+    problem = run.problem(config)
     if not run.last.exists():
         if devices.is_lead():
             run.rewind_logs(-1)  # a run without a checkpoint starts over, its first validation included
-        return _run(run, config, initial_state(config), Progress(), quiet)
+        return _run(run, config, problem, initial_state(config), Progress(), quiet)
     state, card = checkpoint.load(run.last, state_shapes(config))
     config.require_own(run.last, card)
     progress = Progress(**card["progress"])
     if devices.is_lead():
         run.rewind_logs(progress.step)
-    return _run(run, config, state, progress, quiet)
+    return _run(run, config, problem, state, progress, quiet)
 
 
-def _run(run: RunDirectory, config: RunConfig, state: TrainState, progress: Progress, quiet: bool) -> AbstractNeuralProcess:
+def _run(
+    run: RunDirectory, config: RunConfig, problem: Problem, state: TrainState, progress: Progress, quiet: bool
+) -> AbstractNeuralProcess:
     with tqdm(
         total=config.recipe.steps, initial=progress.step, desc=f"{config.model} on {config.task}", unit="step",
         disable=True if quiet else None,  # tqdm reads None as: show it if someone is watching a terminal
     ) as bar:  # fmt: skip
-        _Loop(run, config, bar, quiet).run(state, progress)
+        _Loop(run, config, problem, bar, quiet).run(state, progress)
     devices.wait_for_all("the last checkpoint is written")
     return load_model(run.path)[0]
 
@@ -83,10 +87,9 @@ def _run(run: RunDirectory, config: RunConfig, state: TrainState, progress: Prog
 class _Loop:
     """The loop and its bookkeeping: everything here happens between steps, on the host."""
 
-    def __init__(self, run: RunDirectory, config: RunConfig, bar: Any, quiet: bool) -> None:
-        self.out, self.config, self.bar, self.quiet = run, config, bar, quiet
+    def __init__(self, run: RunDirectory, config: RunConfig, problem: Problem, bar: Any, quiet: bool) -> None:
+        self.out, self.config, self.problem, self.bar, self.quiet = run, config, problem, bar, quiet
         self.mesh = devices.batch_mesh(config.recipe.batch_size)
-        self.problem = run.problem(config)
         validation = fixed_tasks(self.problem.validation, VALIDATION_SEED)
         self.scorer: Scorer = make_scorer(validation, num_samples=config.recipe.num_samples)
 

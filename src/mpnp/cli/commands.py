@@ -13,14 +13,14 @@ import jax
 from mpnp import checkpoint, devices
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import InputError
-from mpnp.evaluate import evaluate_run, family_for, with_num_pseudo
+from mpnp.evaluate import evaluate_run, problem_for, with_num_pseudo
 from mpnp.metrics import COVERAGE_LEVELS
 from mpnp.models.catalogue import MODELS, build, num_parameters
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import Recipe, find_recipe
 from mpnp.records import write_json
-from mpnp.runs import RunConfig, RunDirectory, load_model
-from mpnp.tasks.catalogue import TASKS
+from mpnp.runs import RunConfig, RunDirectory, find_run, load_model
+from mpnp.tasks.catalogue import STORED_TASKS, TASKS
 from mpnp.train import resume as resume_run
 from mpnp.train import train as train_run
 
@@ -60,7 +60,7 @@ def evaluate(options: argparse.Namespace) -> None:
         num_samples=options.num_samples,
         num_pseudo=options.num_pseudo,
     )
-    out = options.out or options.directory / "scores" / f"{record['task'].replace(':', '.')}.json"
+    out = options.out or _beside(options.directory) / "scores" / f"{record['task'].replace(':', '.')}.json"
     write_json(out, record)
     print(json.dumps(record, indent=2) if options.json else _score_table(record, out))
 
@@ -70,12 +70,12 @@ def plot(options: argparse.Namespace) -> None:
     from mpnp import pictures  # here, because matplotlib takes half a second to import
     from mpnp.plot import plot_posterior
 
-    out = options.out or options.directory / "posterior.png"
+    out = options.out or _beside(options.directory) / "posterior.png"
     pictures.picture_format(out)  # a name that cannot be written is refused before the work, not after
     model, config, card = load_model(options.directory)
     model = with_num_pseudo(model, options.num_pseudo)
     task = options.task or config.task
-    family = family_for(model, task)
+    family = problem_for(model, task).test
     num_samples = config.recipe.num_samples if options.num_samples is None else options.num_samples
     figure = plot_posterior(model, family, num_samples=num_samples, seed=options.seed)
     shown_on = "" if task == config.task else f", shown on {task}"
@@ -83,6 +83,11 @@ def plot(options: argparse.Namespace) -> None:
     figure.suptitle(f"{config.model} trained on {config.task}{shown_on}: {step}")
     pictures.save_figure(figure, out)
     print(f"wrote {out}")
+
+
+def _beside(run: Path) -> Path:
+    """Where a command writes unless told: into the run, or for one that comes with the package into `runs`."""
+    return run if find_run(run) == run else Path("runs") / run
 
 
 def list_models(options: argparse.Namespace) -> None:
@@ -102,8 +107,8 @@ def list_models(options: argparse.Namespace) -> None:
 def list_tasks(options: argparse.Namespace) -> None:
     """Every task family of the catalogue."""
     rows = [
-        {"name": name, "x_dim": entry.family.x_dim, "y_dim": entry.family.y_dim, "description": entry.description}
-        for name, entry in TASKS.items()
+        {"name": name, "x_dim": entry.dims[0], "y_dim": entry.dims[1], "description": entry.description}
+        for name, entry in (TASKS | STORED_TASKS).items()
     ]
     _print_listing(rows, options.json)
 

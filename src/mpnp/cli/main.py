@@ -10,14 +10,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mpnp.cli import commands, own_data
+from mpnp.cli import commands, image_data, own_data
 from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.fit_options import FitOptions
 from mpnp.models.settings import ModelSettings
 from mpnp.options import option_type
 from mpnp.recipes import RECIPES, Recipe
-from mpnp.tasks.catalogue import TASKS
+from mpnp.tasks.catalogue import STORED_TASKS, TASKS
 from mpnp.tasks.sources import FULL_SIZE
 
 __all__ = ["main"]
@@ -60,6 +60,19 @@ examples:
 
 Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (spread of
 the functions that fit the context) and within_std (their own noise)."""
+
+
+DATA_EPILOG = """\
+examples:
+  mpnp data mnist --from downloads/mnist        the official files, gzipped or not
+  mpnp data mnist --download                    fetch them
+  mpnp data images/cats --from photos --size 32 your own pictures; then: mpnp train --task images/cats
+
+Sets are decoded once and kept in the folder that MPNP_DATA names, or in the user's cache."""
+
+COMPLETE_EPILOG = """\
+example:
+  mpnp complete runs/mpanp-mnist photo.png --keep 10% --out completion.png"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -109,8 +122,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     _add_plot(subparsers)
     _add_fit(subparsers)
     _add_predict(subparsers)
+    _add_data(subparsers)
+    _add_complete(subparsers)
     info = _add_command(subparsers, "info", own_data.info, "show what a model is, what it was trained on, how well it does")
-    info.add_argument("directory", type=Path, metavar="MODEL", help="directory of the model")
+    info.add_argument(
+        "directory", type=Path, metavar="MODEL", help="directory of the model, or the name of one that comes with mpnp"
+    )
     info.add_argument("--json", action="store_true", help="print the whole card as JSON")
     for name, run, text in (
         ("models", commands.list_models, "list every model with its number of parameters"),
@@ -136,7 +153,9 @@ def _add_command(subparsers: Any, name: str, run: Any, text: str, epilog: str | 
 def _add_train(subparsers: Any) -> None:
     parser = _add_command(subparsers, "train", commands.train, "train a model, or continue a run", TRAIN_EPILOG)
     parser.add_argument("--model", help="which model ('mpnp models' lists them)")
-    parser.add_argument("--task", help=f"what to train on: {', '.join(TASKS)}, or package.module:family (default rbf)")
+    parser.add_argument(
+        "--task", help=f"what to train on: {', '.join(TASKS | STORED_TASKS)}, or package.module:family (default rbf)"
+    )
     parser.add_argument("--recipe", help=f"training recipe: {', '.join(RECIPES)} (default short)")
     parser.add_argument("--seed", type=int, help="fixes initial weights, tasks and every draw (default 0)")
     parser.add_argument("--num-tasks", type=int, help="train on this many fixed tasks (default: new ones for ever)")
@@ -205,7 +224,9 @@ def _add_predict(subparsers: Any) -> None:
         subparsers, "predict", own_data.predict, "predict with a fitted model, from the rows seen of one task or of many",
         PREDICT_EPILOG,
     )  # fmt: skip
-    parser.add_argument("directory", type=Path, metavar="MODEL", help="directory of the model")
+    parser.add_argument(
+        "directory", type=Path, metavar="MODEL", help="directory of the model, or the name of one that comes with mpnp"
+    )
     parser.add_argument("--context", type=Path, metavar="TABLE", help="rows that were observed (default: none, the prior)")
     parser.add_argument("--at", type=Path, metavar="TABLE", required=True, help="inputs to predict at")
     parser.add_argument("--task", metavar="NAME", help="only this task of tables that hold several")
@@ -218,8 +239,41 @@ def _add_predict(subparsers: Any) -> None:
     parser.add_argument("--num-samples", type=int, default=32, help="functions that stand for the posterior (default 32)")
 
 
+def _add_data(subparsers: Any) -> None:
+    parser = _add_command(subparsers, "data", image_data.data, "prepare a data set on this machine", DATA_EPILOG)
+    parser.add_argument(
+        "name", metavar="NAME", help="mnist, fashion-mnist, svhn, celeba, lotka-volterra, or images/NAME for your own"
+    )
+    parser.add_argument(
+        "--from", dest="folder", type=Path, metavar="PATH", help="folder of the official files, or of your own pictures"
+    )
+    parser.add_argument("--download", action="store_true", help="fetch the official files, and check them")
+    parser.add_argument("--size", type=int, default=32, help="height and width of your own pictures (default 32)")
+    parser.add_argument("--channels", type=int, default=3, choices=(1, 3), help="1 for grey, 3 for colour (default 3)")
+
+
+def _add_complete(subparsers: Any) -> None:
+    parser = _add_command(
+        subparsers, "complete", image_data.complete, "complete a picture from some of its pixels", COMPLETE_EPILOG
+    )
+    parser.add_argument(
+        "directory", type=Path, metavar="RUN", help="directory of a run on images, or the name of a model that comes with mpnp"
+    )
+    parser.add_argument(
+        "picture", type=Path, metavar="PICTURE", help="PNG or JPEG; its middle is taken, at the size of the model's images"
+    )
+    parser.add_argument(
+        "--keep", default="10%", metavar="SHARE", help="pixels shown to the model: a share, or a number (default 10%%)"
+    )
+    parser.add_argument("--out", type=Path, default=Path("completion.png"), help="figure to write (default completion.png)")
+    parser.add_argument("--num-samples", type=int, default=10, help="images drawn (default 10)")
+    parser.add_argument("--seed", type=int, default=0, help="another number shows other pixels (default 0)")
+
+
 def _add_run(parser: Parser) -> None:
-    parser.add_argument("directory", type=Path, metavar="RUN", help="directory of the run")
+    parser.add_argument(
+        "directory", type=Path, metavar="RUN", help="directory of the run, or the name of a model that comes with mpnp"
+    )
     parser.add_argument("--task", help="task family, if another than the run's")
     parser.add_argument("--num-samples", type=int, help="functions sampled a task (default: the run's)")
     parser.add_argument("--num-pseudo", type=int, help="pseudo context points, if another number than the run's")

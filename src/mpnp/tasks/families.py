@@ -9,7 +9,7 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray
 
 from mpnp.errors import InputError
 from mpnp.tasks.task import Task
@@ -26,6 +26,11 @@ class AbstractTaskFamily(eqx.Module):
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray) -> Task:
         """Draw one task."""
+
+    def numbered(self, index: Integer[Array, ""], key: PRNGKeyArray) -> Task:
+        """The task of a number. A family of stored things may go through them in order; any other draws."""
+        del index
+        return self.sample(key)
 
 
 class AbstractProcess(eqx.Module):

@@ -24,6 +24,8 @@ class Problem(eqx.Module):
     training: AbstractTaskFamily
     validation: AbstractTaskFamily
     test: AbstractTaskFamily
+    data: str | None = eqx.field(static=True, default=None)
+    """What stored data the tasks are cut from, for the records; nothing if they are drawn."""
 
 
 class TaskSource(eqx.Module):
@@ -42,7 +44,7 @@ class TaskSource(eqx.Module):
 
     def batch(self, indices: Integer[Array, " batch"]) -> Task:
         """The tasks of these numbers, drawn on the device; call it inside the compiled step."""
-        return jax.vmap(lambda index: self.family.sample(self.task_key(index)))(indices)
+        return jax.vmap(lambda index: self.family.numbered(index, self.task_key(index)))(indices)
 
 
 def training_indices(step: int, batch_size: int, *, num_tasks: int | None, seed: int) -> Integer[np.ndarray, " batch"]:

@@ -1,0 +1,245 @@
+"""Predators and prey: the paper's fourth table, and what helps where simulation and reality differ.
+
+    python benchmarks/predator_prey.py [--models ...]     train what is missing, score everything, write results/predator-prey
+    python benchmarks/predator_prey.py --draw-only        tables and figures from the records that exist
+
+All models see the same number of steps and tasks. Real windows are those of the test seed; nothing is chosen on them.
+"""
+
+import argparse
+import dataclasses
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from measure import markdown
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+from mpnp import checkpoint
+from mpnp.evaluate import evaluate_run
+from mpnp.fitted import load
+from mpnp.metrics import summarise
+from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.models.remedies import Adapted, Recalibrated
+from mpnp.pictures import save_figure
+from mpnp.plot import plot_posterior
+from mpnp.recipes import RECIPES
+from mpnp.records import environment, read_json, write_atomically, write_json
+from mpnp.runs import RunConfig, RunDirectory, load_model
+from mpnp.scoring import make_scorer
+from mpnp.tasks.catalogue import find_problem
+from mpnp.tasks.sources import TEST_SEED, fixed_tasks
+from mpnp.train import resume, train
+from mpnp.typicality import Reference, half_scores
+
+RESULTS = Path(__file__).parents[1] / "results" / "predator-prey"
+MODELS = ("cnp", "np", "bnp", "mpnp", "canp", "anp", "banp", "mpanp")
+STEPS = 1_000
+WORLDS = {"lotka-volterra": MODELS, "predation": ("canp", "mpanp")}
+"""What models are trained on: the paper's simulator, and the wider world."""
+
+NUM_SIMULATED, NUM_WINDOWS, NUM_SAMPLES = 2_000, 500, 10
+NUM_REFERENCE = 400
+
+PAPER = {
+    "cnp": (0.327, 0.035, 0.181, -2.686, -3.201, -3.000),
+    "np": (0.112, -0.115, 0.000, -2.770, -3.144, -2.993),
+    "bnp": (0.550, 0.274, 0.417, -2.614, -3.052, -2.868),
+    "mpnp": (0.626, 0.375, 0.500, -2.621, -3.092, -2.918),
+    "canp": (0.689, 1.615, 1.023, -4.743, -6.413, -5.801),
+    "anp": (2.607, 1.830, 2.234, 1.887, -4.848, -1.615),
+    "banp": (2.654, 1.797, 2.240, 2.190, -3.597, -0.741),
+    "mpanp": (2.639, 1.835, 2.254, 1.995, -5.073, -1.690),
+}
+"""Context, target and task log-likelihood, simulated and real, from the paper's table."""
+
+REMEDIES = {
+    "as trained": lambda model: model,
+    "recalibrated": Recalibrated,
+    "adapted": Adapted,
+    "adapted, recalibrated": lambda model: Recalibrated(Adapted(model)),
+}
+
+
+def main() -> None:
+    """Make the records that are missing, then tables and figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS, help="only these")
+    parser.add_argument("--worlds", nargs="*", default=list(WORLDS), choices=list(WORLDS), help="only these")
+    parser.add_argument("--runs", type=Path, default=Path("runs/predator-prey"), help="where the runs live")
+    parser.add_argument("--draw-only", action="store_true", help="train and score nothing")
+    options = parser.parse_args()
+    if not options.draw_only:
+        for world in options.worlds:
+            for model in WORLDS[world]:
+                if model in options.models:
+                    make_record(world, model, options.runs / world / model)
+        if not (RESULTS / "bars.json").exists():
+            write_json(RESULTS / "bars.json", {"kind": "bars", "rows": score_bars(), "environment": environment()})
+    draw(options.runs)
+    write_tables()
+
+
+def make_record(world: str, model: str, directory: Path) -> None:
+    """Train and score one model: simulated and real, and on the real series with each remedy."""
+    out = RESULTS / f"{world}-{model}.json"
+    if out.exists():
+        return
+    run, recipe = RunDirectory(directory), dataclasses.replace(RECIPES["fast"], steps=STEPS, validate_every=100)
+    if not run.config_file.exists():
+        train(RunConfig(model, world, recipe=recipe), directory)
+    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < recipe.steps:
+        resume(directory)
+    record = {
+        "kind": "predator-prey",
+        "simulated": evaluate_run(directory, num_tasks=NUM_SIMULATED, num_samples=NUM_SAMPLES),
+        "real": evaluate_run(directory, task="hare-lynx", num_tasks=NUM_WINDOWS, num_samples=NUM_SAMPLES),
+        "remedies": score_remedies(load_model(directory)[0]),
+        "plausibility": measure_plausibility(directory, world),
+    }
+    write_json(out, record)
+
+
+def score_remedies(model: AbstractNeuralProcess) -> dict[str, Any]:
+    """Scores on windows of the real series, and what they cost."""
+    source = fixed_tasks(find_problem("hare-lynx").test, TEST_SEED)
+    scores = {}
+    for name, remedy in REMEDIES.items():
+        started = time.process_time()
+        summary = summarise(make_scorer(source, num_samples=NUM_SAMPLES)(remedy(model), NUM_WINDOWS))
+        scores[name] = {"scores": summary, "cpu_seconds": time.process_time() - started}
+    return scores
+
+
+def measure_plausibility(directory: Path, world: str) -> dict[str, float]:
+    """Does the model notice? p-values of real contexts against simulated ones, and of simulated against simulated."""
+    model = load(directory)
+    predictor = model.predictor(NUM_SAMPLES)
+
+    def statistic(task: str, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        tasks = jax.device_get(fixed_tasks(find_problem(task).test, TEST_SEED).batch(jnp.arange(first, first + count)))
+        masks = tasks.context_mask
+        contexts = [(x[mask].astype(float), y[mask].astype(float)) for x, y, mask in zip(tasks.x, tasks.y, masks, strict=True)]
+        return masks.sum(axis=-1), half_scores(predictor, model.units, contexts)
+
+    reference = Reference(*statistic(world, 0, NUM_REFERENCE))
+    shares = {}
+    for name, (sizes, scores) in {
+        "real": statistic("hare-lynx", 0, 200),
+        "simulated": statistic(world, NUM_REFERENCE, 200),
+    }.items():
+        p_values = np.array([reference.p_value(size, score) for size, score in zip(sizes, scores, strict=True)])
+        shares |= {f"{name}_median": float(np.median(p_values)), f"{name}_below_0.01": float((p_values < 0.01).mean())}
+    return shares
+
+
+def score_bars() -> dict[str, Any]:
+    """What needs no simulation: a constant Gaussian, and a Gaussian process fitted to each context."""
+    tasks = jax.device_get(fixed_tasks(find_problem("hare-lynx").test, TEST_SEED).batch(jnp.arange(NUM_WINDOWS)))
+    bars = {}
+    for name, forecast in {"constant N(0, 1.1²)": constant, "Matérn GP fitted to each context": fitted_process}.items():
+        started, rows = time.process_time(), []
+        for x, y, in_context in zip(tasks.x, tasks.y, tasks.context_mask, strict=True):
+            mean, std = forecast(x[in_context], y[in_context], x)
+            density = norm.logpdf(y, mean, std).sum(axis=-1)
+            inside = (np.abs(norm.cdf(y, mean, std) - 0.5) <= 0.45).mean(axis=-1)
+            rows.append((density[in_context].mean(), density[~in_context].mean(), density.mean(), inside[~in_context].mean()))
+        columns = np.array(rows).T
+        bars[name] = {
+            metric: {"mean": float(values.mean()), "standard_error": float(values.std(ddof=1) / np.sqrt(len(values)))}
+            for metric, values in zip(("context", "target", "task", "coverage_90"), columns, strict=True)
+        } | {"cpu_seconds": time.process_time() - started}
+    return bars
+
+
+def constant(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same for every year."""
+    return np.zeros((len(at), y.shape[1])), np.full((len(at), y.shape[1]), 1.1)
+
+
+def fitted_process(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A process for each species, fitted by maximum likelihood, as a user of scikit-learn would."""
+    means, stds = [], []
+    for values in y.T:
+        kernel = ConstantKernel(1.0) * Matern(length_scale=0.3, nu=1.5) + WhiteKernel(0.1)
+        process = GaussianProcessRegressor(kernel, n_restarts_optimizer=1, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            process.fit(x, values)
+        mean, std = process.predict(at, return_std=True)
+        means.append(mean)
+        stds.append(np.maximum(std, 1e-3))
+    return np.stack(means, axis=-1), np.stack(stds, axis=-1)
+
+
+def draw(runs: Path) -> None:
+    """Context, mean, band and draws of both worlds' MPANP, simulated and real."""
+    for world in WORLDS:
+        directory = runs / world / "mpanp"
+        if not RunDirectory(directory).best.exists():
+            continue
+        model, _, _ = load_model(directory)
+        for task in (world, "hare-lynx"):
+            figure = plot_posterior(model, find_problem(task).test, num_samples=NUM_SAMPLES)
+            figure.suptitle(f"MPANP trained on {world}, shown {task}")
+            save_figure(figure, RESULTS / f"mpanp-{world}-on-{task}.png")
+
+
+def write_tables() -> None:
+    """The paper's table beside ours, and the remedies."""
+    records = {
+        (world, model): read_json(path)
+        for world, models in WORLDS.items()
+        for model in models
+        if (path := RESULTS / f"{world}-{model}.json").exists()
+    }
+    bars = read_json(RESULTS / "bars.json")["rows"]
+    metrics = ("context", "target", "task")
+    header = ["model", *(f"simulated {name}" for name in metrics), *(f"real {name}" for name in metrics), "CPU-s"]
+    rows = []
+    for (world, model), record in records.items():
+        if world == "lotka-volterra":
+            ours = [record[part]["scores"][name]["mean"] for part in ("simulated", "real") for name in metrics]
+            cost = f"{record['real']['training']['cpu_seconds']:,.0f}"
+            rows.append([model, *(f"{value:.3f} ({paper:.3f})" for value, paper in zip(ours, PAPER[model], strict=True)), cost])
+    rows += [[name, "", "", "", *(f"{bar[metric]['mean']:.3f}" for metric in metrics), ""] for name, bar in bars.items()]
+    text = markdown(header, rows)
+    header = ["trained on", "model", "remedy", "real target", "± s.e.", "90% band covers", "CPU-ms a window"]
+    rows = []
+    for (world, model), record in records.items():
+        for remedy, result in record["remedies"].items():
+            target, cover = result["scores"]["target"], result["scores"]["coverage_90"]["mean"]
+            cost = f"{1e3 * result['cpu_seconds'] / NUM_WINDOWS:.0f}"
+            rows.append(
+                [world, model, remedy, f"{target['mean']:.3f}", f"{target['standard_error']:.3f}", f"{cover:.1%}", cost]
+            )
+    for name, bar in bars.items():
+        cells = [f"{bar['target']['mean']:.3f}", f"{bar['target']['standard_error']:.3f}", f"{bar['coverage_90']['mean']:.1%}"]
+        rows.append(["nothing", name, "", *cells, f"{1e3 * bar['cpu_seconds'] / NUM_WINDOWS:.0f}"])
+    text += "\n" + markdown(header, rows)
+    header = ["trained on", "model", "real contexts: median p", "p < 0.01", "simulated contexts: median p", "p < 0.01"]
+    rows = [
+        [
+            world,
+            model,
+            *(
+                f"{record['plausibility'][key]:.3f}"
+                for key in ("real_median", "real_below_0.01", "simulated_median", "simulated_below_0.01")
+            ),
+        ]
+        for (world, model), record in records.items()
+    ]
+    text += "\n" + markdown(header, rows)
+    write_atomically(RESULTS / "table.md", lambda file: file.write(text.encode()))
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

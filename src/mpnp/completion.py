@@ -1,0 +1,117 @@
+"""Complete an image from some of its pixels, and show it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from mpnp.errors import InputError
+from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.networks.predictive import Predictive
+from mpnp.pictures import STYLE
+from mpnp.predictor import Predictor
+from mpnp.tasks.images import colours, positions
+from mpnp.tasks.task import PointSet
+
+__all__ = ["Completion", "choose_pixels", "complete", "completion_figure", "read_keep"]
+
+UNKNOWN = np.array([0.35, 0.45, 0.65])
+"""The colour of pixels that were not shown to the model."""
+
+NUM_DRAWS = 4
+"""Completed images that a figure shows beside their mean."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Completion:
+    """An image, which of its pixels were shown, and what a model makes of the rest."""
+
+    image: UInt8[np.ndarray, "height width channel"]
+    shown: Bool[np.ndarray, "height width"]
+    predictive: Predictive
+
+    @property
+    def mean(self) -> Float[np.ndarray, "height width channel"]:
+        """Expected colours."""
+        return self._picture(self.predictive.mean)
+
+    @property
+    def std(self) -> Float[np.ndarray, "height width"]:
+        """How uncertain each pixel is, over all channels."""
+        return np.sqrt((np.asarray(self.predictive.std) ** 2).mean(axis=-1)).reshape(self.shown.shape)
+
+    @property
+    def draws(self) -> Float[np.ndarray, "sample height width channel"]:
+        """Whole images that fit the pixels shown."""
+        return np.stack([self._picture(draw) for draw in self.predictive.loc])
+
+    def _picture(self, values: Float[jax.Array, "pixel channel"]) -> Float[np.ndarray, "height width channel"]:
+        return np.clip(np.asarray(values).reshape(self.image.shape) + 0.5, 0, 1)
+
+
+def read_keep(text: str, num_pixels: int) -> int:
+    """A number of pixels from a share such as 10% or a count such as 80."""
+    try:
+        keep = round(float(text[:-1]) / 100 * num_pixels) if text.endswith("%") else int(text)
+    except ValueError:
+        raise InputError(f"--keep must be a share such as 10% or a number of pixels such as 80, got '{text}'") from None
+    if not 0 < keep < num_pixels:
+        raise InputError(f"--keep must leave between 1 and {num_pixels - 1} pixels, but {text} is {keep}")
+    return keep
+
+
+def choose_pixels(height: int, width: int, count: int, seed: int) -> Bool[np.ndarray, "height width"]:
+    """So many pixels at random."""
+    shown = np.zeros(height * width, bool)
+    shown[np.random.default_rng(seed).permutation(height * width)[:count]] = True
+    return shown.reshape(height, width)
+
+
+def complete(
+    model: AbstractNeuralProcess,
+    image: UInt8[np.ndarray, "height width channel"],
+    shown: Bool[np.ndarray, "height width"],
+    *,
+    num_samples: int = 10,
+) -> Completion:
+    """What the model makes of an image of which only some pixels are shown."""
+    if (model.x_dim, model.y_dim) != (2, image.shape[-1]):
+        raise InputError(f"this model reads {model.x_dim} inputs and {model.y_dim} channels; the image has {image.shape[-1]}")
+    where, pixels = positions(*shown.shape), np.asarray(colours(jnp.asarray(image.reshape(-1, image.shape[-1]))))
+    context = PointSet.observed(where[shown.ravel()], pixels[shown.ravel()])
+    return Completion(image, shown, Predictor(model, num_samples=num_samples)(context, where))
+
+
+def completion_figure(rows: dict[str, Completion], *, num_draws: int = NUM_DRAWS) -> Figure:
+    """A row an image or a model: the original, what was shown, mean, standard deviation, and images drawn."""
+    most = max(min(num_draws, len(row.predictive.loc)) if len(row.predictive.loc) > 1 else 0 for row in rows.values())
+    titles = ["original", "context", "mean", "standard deviation", *(f"draw {number + 1}" for number in range(most))]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(1.3 * len(titles) + 0.5, 1.45 * len(rows) + 0.3), layout="constrained")
+        axes = figure.subplots(len(rows), len(titles), squeeze=False)
+        for ax, title in zip(axes[0], titles, strict=True):
+            ax.set_title(title, fontsize="small")
+        widest = max(row.std.max() for row in rows.values())
+        for line, (label, row) in zip(axes, rows.items(), strict=True):
+            line[0].set_ylabel(label)
+            seen = np.where(row.shown[..., None], np.broadcast_to(row.image / 255, (*row.shown.shape, 3)), UNKNOWN)
+            _show(line[0], row.image / 255)
+            _show(line[1], seen)
+            _show(line[2], row.mean)
+            line[3].imshow(row.std, cmap="magma", vmin=0, vmax=widest)
+            draws = row.draws[:most] if len(row.predictive.loc) > 1 else []
+            for ax, draw in zip(line[4:], draws, strict=False):
+                _show(ax, draw)
+            for ax in line:
+                ax.set(xticks=[], yticks=[])
+                ax.spines[:].set_visible(False)
+    return figure
+
+
+def _show(ax: Axes, picture: Float[np.ndarray, "height width channel"]) -> None:
+    ax.imshow(np.broadcast_to(picture, (*picture.shape[:2], 3)), vmin=0, vmax=1)

@@ -1,0 +1,130 @@
+"""Image sets by name: how each is read from its official files, fetched, split, and kept as arrays."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from mpnp.errors import InputError
+from mpnp.images.faces import read_faces
+from mpnp.images.folder import read_own_images
+from mpnp.images.house_numbers import read_house_numbers
+from mpnp.images.idx import read_idx_images
+from mpnp.stores import data_directory, save_arrays
+from mpnp.tasks.image_sets import store_of
+
+__all__ = ["IMAGE_SETS", "ImageSet", "download", "prepare", "prepare_own"]
+
+Parts = dict[str, UInt8[np.ndarray, "image height width channels"]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSet:
+    """Official files, and the sizes of the parts that the paper makes of them."""
+
+    read: Callable[[Path], Parts]
+    official: Mapping[str, int]
+    address: str | None = None
+    checksums: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def _two_files(read: Callable[[Path, str], np.ndarray], training: str, test: str, num_training: int, folder: Path) -> Parts:
+    """A training file, whose end serves for validation, and a test file."""
+    images = read(folder, training)
+    size = num_training if len(images) == OFFICIAL_FILES[num_training] else len(images) * 4 // 5
+    return {"train": images[:size], "validation": images[size:], "test": read(folder, test)}
+
+
+OFFICIAL_FILES = {50_000: 60_000, 58_600: 73_257}
+"""Images in an official training file, by how many of them the paper trains on."""
+
+_digits = functools.partial(_two_files, read_idx_images, "train-images-idx3-ubyte", "t10k-images-idx3-ubyte", 50_000)
+_numbers = functools.partial(_two_files, read_house_numbers, "train_32x32.mat", "test_32x32.mat", 58_600)
+
+IMAGE_SETS: dict[str, ImageSet] = {
+    "mnist": ImageSet(
+        _digits,
+        {"train": 50_000, "validation": 10_000, "test": 10_000},
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        {
+            "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
+        },
+    ),
+    "fashion-mnist": ImageSet(
+        _digits,
+        {"train": 50_000, "validation": 10_000, "test": 10_000},
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        {
+            "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+        },
+    ),
+    "svhn": ImageSet(
+        _numbers,
+        {"train": 58_600, "validation": 14_657, "test": 26_032},
+        "http://ufldl.stanford.edu/housenumbers/",
+        {
+            "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+            "test_32x32.mat": "md5:eb5a983be6a315427106f1b164d9cef3",
+        },
+    ),
+    "celeba": ImageSet(read_faces, {"train": 162_770, "validation": 19_867, "test": 19_962}),
+}
+
+
+def prepare(name: str, folder: Path) -> dict[str, Any]:
+    """Decode an image set once and keep it as arrays; what was made of it."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; name the one that holds the files of {name} with --from")
+    parts = IMAGE_SETS[name].read(folder)
+    counts = {part: len(images) for part, images in parts.items()}
+    return _keep(name, parts, {"subset": counts != dict(IMAGE_SETS[name].official)})
+
+
+def prepare_own(name: str, path: Path, *, size: int = 32, channels: int = 3) -> dict[str, Any]:
+    """Keep a user's own images, a tenth of them each for validation and for the test, drawn with a fixed seed."""
+    images = read_own_images(path, size, channels)
+    if len(images) < 10:
+        raise InputError(f"{path} holds {len(images)} images; at least 10 are needed to train, validate and test")
+    images = images[np.random.default_rng(0).permutation(len(images))]
+    tenth = len(images) // 10
+    parts = {"train": images[2 * tenth :], "validation": images[:tenth], "test": images[tenth : 2 * tenth]}
+    return _keep(name, parts, {"subset": False})
+
+
+def download(name: str, *, address: str | None = None) -> Path:
+    """Fetch the official files of a set, check that they are what they should be, and say where they are."""
+    import pooch  # here, because nothing else needs it
+
+    chosen = IMAGE_SETS[name]
+    address = address or chosen.address
+    if address is None:
+        raise InputError(f"{name} may not be fetched by a program: get it from its site, then pass --from FOLDER")
+    fetcher = pooch.create(data_directory() / "downloads" / name, address, registry=dict(chosen.checksums))
+    try:
+        for file in chosen.checksums:
+            fetcher.fetch(file, progressbar=True)
+    except (OSError, ValueError) as error:  # no connection, no such file, or not the file it should be
+        raise InputError(
+            f"cannot fetch {name} from {address}: {error}; fetch its files by hand and pass --from FOLDER"
+        ) from None
+    return Path(fetcher.path)
+
+
+def _keep(name: str, parts: Parts, about: dict[str, Any]) -> dict[str, Any]:
+    shape = parts["train"].shape[1:]
+    for part, images in parts.items():
+        if images.shape[1:] != shape:
+            raise InputError(f"{name}: images of the {part} part are {images.shape[1:]}, those of training {shape}")
+        if not len(images):
+            raise InputError(f"{name} has no images for the {part} part; more are needed")
+    about = {"images": {part: len(images) for part, images in parts.items()}, "shape": list(shape), **about}
+    height, width, channels = shape
+    flat = {part: images.reshape(len(images), height * width, channels) for part, images in parts.items()}
+    save_arrays(store_of(name), flat, about)
+    return about

@@ -1,0 +1,32 @@
+"""Photographs of any size as small pictures of one shape."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+from mpnp.errors import InputError
+
+__all__ = ["read_picture"]
+
+
+def read_picture(source: Any, shape: tuple[int, int, int], name: object = None) -> UInt8[np.ndarray, "height width channels"]:
+    """The largest part around the middle of a picture that has the proportions asked for, at that height and width.
+
+    `source` is a path or an open file; `name` is what an error calls it.
+    """
+    from PIL import Image, UnidentifiedImageError  # here, because it is needed for photographs only
+
+    height, width, channels = shape
+    try:
+        with Image.open(source) as picture:
+            picture = picture.convert("L" if channels == 1 else "RGB")
+    except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError) as error:
+        raise InputError(f"{name or source} cannot be read as a picture ({error}); save it anew as PNG or JPEG") from None
+    scale = min(picture.width / width, picture.height / height)
+    kept_width, kept_height = round(scale * width), round(scale * height)
+    left, top = (picture.width - kept_width) // 2, (picture.height - kept_height) // 2
+    # Cut first: with its box argument, resize would let pixels beyond the edge shine in.
+    picture = picture.crop((left, top, left + kept_width, top + kept_height))
+    picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(picture, np.uint8).reshape(shape)

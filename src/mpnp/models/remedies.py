@@ -1,0 +1,127 @@
+"""Models that look at their own context first: remedies for data unlike those of training.
+
+Either wraps a trained model and is a model itself. Neither sees anything but the context.
+"""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from mpnp.models.contract import AbstractNeuralProcess, LossTerms, Noise
+from mpnp.networks.backbones.contract import AbstractBackbone
+from mpnp.networks.decoder import GaussianDecoder
+from mpnp.networks.predictive import Predictive
+from mpnp.tasks.task import PointSet, Task
+
+__all__ = ["Adapted", "Recalibrated"]
+
+FACTORS = jnp.exp(jnp.linspace(math.log(0.5), math.log(8.0), 33))
+"""What standard deviations may be multiplied with."""
+
+
+class AbstractWrapped(AbstractNeuralProcess):
+    """A model around a model."""
+
+    model: eqx.AbstractVar[AbstractNeuralProcess]
+
+    @property
+    def backbone(self) -> AbstractBackbone:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the model inside."""
+        return self.model.backbone
+
+    @property
+    def decoder(self) -> GaussianDecoder:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the model inside."""
+        return self.model.decoder
+
+    @property
+    def decoder_features(self) -> int:
+        return self.model.decoder_features
+
+    def num_components(self, num_samples: int) -> int:
+        return self.model.num_components(num_samples)
+
+
+class Recalibrated(AbstractWrapped):
+    """Standard deviations scaled by the one factor under which parts of the context are best predicted from the rest."""
+
+    model: AbstractNeuralProcess
+    num_parts: int = eqx.field(static=True, default=5)
+
+    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Noise:
+        part_key, model_key = jax.random.split(key)
+        return jax.random.uniform(part_key, context.mask.shape), self.model.draw_noise(context, num_samples, key=model_key)
+
+    def loss_terms(self, task: Task, noise: Noise) -> LossTerms:
+        return self.model.loss_terms(task, noise[1])
+
+    def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
+        lot, model_noise = noise
+        answer = self.model.predict_given(context, x_target, model_noise)
+        return Predictive(answer.loc, answer.scale * self.factor(context, lot, model_noise))
+
+    def factor(self, context: PointSet, lot: Float[Array, " point"], model_noise: Noise) -> Float[Array, ""]:
+        """The best factor for a context, with a prior that it is one, give or take a factor of e."""
+        rank = jnp.argsort(jnp.argsort(jnp.where(context.mask, lot, jnp.inf)))
+
+        def held_out_scores(part: Array) -> Float[Array, " factor"]:
+            held_out = context.mask & (rank % self.num_parts == part)
+            rest = PointSet(context.x, context.y, context.mask & ~held_out)
+            answer = self.model.predict_given(rest, context.x, model_noise)
+
+            def score(factor: Array) -> Array:
+                return jnp.sum(Predictive(answer.loc, answer.scale * factor).log_prob(context.y), where=held_out)
+
+            return jax.vmap(score)(FACTORS)
+
+        scores = jax.lax.map(held_out_scores, jnp.arange(self.num_parts)).sum(axis=0)
+        return FACTORS[jnp.argmax(scores - jnp.log(FACTORS) ** 2 / 2)]
+
+
+class Adapted(AbstractWrapped):
+    """The weights after a few steps of training on the context: at each, a random part of it is predicted from the rest."""
+
+    model: AbstractNeuralProcess
+    num_steps: int = eqx.field(static=True, default=20)
+    learning_rate: float = eqx.field(static=True, default=3e-4)
+
+    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Noise:
+        def one_step(key: PRNGKeyArray) -> tuple[Array, Array, Noise]:
+            lot_key, share_key, model_key = jax.random.split(key, 3)
+            share = jax.random.uniform(share_key, minval=0.3, maxval=0.8)
+            noise = self.model.draw_noise(context, num_samples, key=model_key)
+            return jax.random.uniform(lot_key, context.mask.shape), share, noise
+
+        steps_key, model_key = jax.random.split(key)
+        steps = jax.vmap(one_step)(jax.random.split(steps_key, self.num_steps))
+        return steps, self.model.draw_noise(context, num_samples, key=model_key)
+
+    def loss_terms(self, task: Task, noise: Noise) -> LossTerms:
+        return self.model.loss_terms(task, noise[1])
+
+    def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
+        steps, model_noise = noise
+        return self.adapted(context, steps).predict_given(context, x_target, model_noise)
+
+    def adapted(self, context: PointSet, steps: Noise) -> AbstractNeuralProcess:
+        """The model inside, after its steps on the context."""
+        optimizer = optax.adam(self.learning_rate)
+        parameters, static = eqx.partition(self.model, eqx.is_inexact_array)
+
+        def loss(parameters: AbstractNeuralProcess, in_part: Bool[Array, " point"], noise: Noise) -> Float[Array, ""]:
+            task = Task(context.x, context.y, context.mask & in_part, context.mask & ~in_part)
+            terms = eqx.combine(parameters, static).loss_terms(task, noise)
+            return jnp.sum(jnp.stack(list(terms.values())))
+
+        def descend(state: tuple[AbstractNeuralProcess, optax.OptState], step: tuple[Array, Array, Noise]) -> tuple:
+            (parameters, optimizer_state), (lot, share, noise) = state, step
+            gradient = jax.grad(loss)(parameters, lot < share, noise)
+            direction, optimizer_state = optimizer.update(gradient, optimizer_state)
+            return (eqx.apply_updates(parameters, direction), optimizer_state), None
+
+        (parameters, _), _ = jax.lax.scan(descend, (parameters, optimizer.init(parameters)), steps)
+        return eqx.combine(parameters, static)

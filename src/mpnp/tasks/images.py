@@ -1,0 +1,76 @@
+"""Images as functions from the position of a pixel to its colour."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray, UInt8
+
+from mpnp.tasks.families import AbstractTaskFamily, sample_sizes
+from mpnp.tasks.task import Task
+
+__all__ = ["CompletionFamily", "PixelFamily", "colours", "positions"]
+
+MAX_POINTS = 200
+"""Pixels of a training task; the largest context is three smaller."""
+
+
+class AbstractImageFamily(AbstractTaskFamily):
+    """Stored images of one shape; positions and colours lie between -0.5 and 0.5."""
+
+    pixels: UInt8[Array, "image pixel channel"]
+    height: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    y_dim: int = eqx.field(static=True)
+    x_dim: int = eqx.field(static=True, default=2)
+
+
+class PixelFamily(AbstractImageFamily):
+    """For training: 200 pixels of a random image, some of them context and some target, under the paper's protocol."""
+
+    def sample(self, key: PRNGKeyArray) -> Task:
+        image_key, order_key, size_key = jax.random.split(key, 3)
+        image = jax.random.randint(image_key, (), 0, len(self.pixels))
+        slots = min(MAX_POINTS, self.height * self.width)
+        num_context, num_target = sample_sizes(slots, key=size_key)
+        chosen = _random_order(self.height * self.width, order_key)[:slots]
+        slot = jnp.arange(slots)
+        in_context = slot < num_context
+        in_target = ~in_context & (slot < num_context + num_target)
+        return Task(
+            jnp.asarray(positions(self.height, self.width))[chosen], colours(self.pixels[image][chosen]), in_context, in_target
+        )
+
+
+class CompletionFamily(AbstractImageFamily):
+    """For evaluation: images one after the other, a random context of as many pixels as in training, all others target."""
+
+    def sample(self, key: PRNGKeyArray) -> Task:
+        image_key, rest_key = jax.random.split(key)
+        return self.numbered(jax.random.randint(image_key, (), 0, len(self.pixels)), rest_key)
+
+    def numbered(self, index: Integer[Array, ""], key: PRNGKeyArray) -> Task:
+        order_key, size_key = jax.random.split(key)
+        num_pixels = self.height * self.width
+        num_context, _ = sample_sizes(min(MAX_POINTS, num_pixels), key=size_key)
+        order = _random_order(num_pixels, order_key)
+        in_context = jnp.arange(num_pixels) < num_context
+        pixels = self.pixels[index % len(self.pixels)]
+        return Task(jnp.asarray(positions(self.height, self.width))[order], colours(pixels[order]), in_context, ~in_context)
+
+
+def positions(height: int, width: int) -> Float[np.ndarray, "pixel 2"]:
+    """Where the pixels are, row by row."""
+    rows, columns = np.meshgrid(
+        *(np.linspace(-0.5, 0.5, length, dtype=np.float32) for length in (height, width)), indexing="ij"
+    )
+    return np.stack([rows.ravel(), columns.ravel()], axis=-1)
+
+
+def colours(pixels: UInt8[Array, "*shape channel"]) -> Float[Array, "*shape channel"]:
+    """Bytes as numbers from -0.5 to 0.5."""
+    return pixels.astype(jnp.float32) / 255 - 0.5
+
+
+def _random_order(count: int, key: PRNGKeyArray) -> Int[Array, " pixel"]:
+    return jnp.argsort(jax.random.uniform(key, (count,)))
