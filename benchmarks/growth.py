@@ -23,7 +23,7 @@ from mpnp.models.settings import ModelSettings
 from mpnp.pictures import STYLE, save_figure
 from mpnp.predictor import Predictor
 from mpnp.recipes import Recipe
-from mpnp.records import environment, write_atomically, write_json
+from mpnp.records import environment, read_json, write_atomically, write_json
 from mpnp.runs import RunConfig
 from mpnp.step import initial_state, make_step
 from mpnp.tasks.catalogue import find_family
@@ -57,7 +57,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS, help="only these")
     parser.add_argument("--one", nargs=3, metavar=("MODEL", "SIZE", "VALUE"), help=argparse.SUPPRESS)
+    parser.add_argument("--draw-only", action="store_true", help="measure nothing, draw the record that exists")
     options = parser.parse_args()
+    if options.draw_only:
+        draw(read_json(RESULTS / "growth.json")["rows"])
+        return
     if options.one is not None:
         model, size, value = options.one
         print(json.dumps(measure(model, size, int(value))))
@@ -125,10 +129,10 @@ def draw(rows: list[dict[str, Any]]) -> None:
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, len(VARIED), figsize=(15, 3.4), sharey=True, layout="constrained")
         for ax, size in zip(axes, VARIED, strict=True):
-            for model in MODELS:
+            for number, model in enumerate(MODELS):
                 points = [(row["value"], row["cpu_seconds"]) for row in rows if (row["model"], row["size"]) == (model, size)]
                 if points:
-                    ax.plot(*zip(*points, strict=True), marker="o", label=model)
+                    ax.plot(*zip(*points, strict=True), marker="o", color=f"C{number}", label=model)
             ax.set(xscale="log", yscale="log", xlabel=labels[size])
         axes[0].set(ylabel="CPU-seconds")
         axes[0].legend()

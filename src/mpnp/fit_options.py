@@ -23,6 +23,7 @@ class FitOptions:
     optimizer: str = option("muon", "adam or muon")
     learning_rate: float = option(1e-2, "base learning rate")
     patience: int = option(8, "validations in a row without a better score after which training stops")
+    mixing: float = option(0.9, "share of training tasks that blend two curves (of one input), against overfitting; 0: none")
     validation: float = option(0.15, "share of the tasks kept for validation")
     test: float = option(0.0, "share of the tasks kept aside entirely")
     seed: int = option(0, "fixes the split, the initial weights and every draw")
@@ -33,3 +34,5 @@ class FitOptions:
         find_model(self.model)
         if not 0 < self.max_minutes < math.inf:
             raise InputError(f"max_minutes must be positive and finite, got {self.max_minutes}")
+        if not 0 <= self.mixing < 1:
+            raise InputError(f"mixing must be a share from 0 to less than 1, got {self.mixing}")

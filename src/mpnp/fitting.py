@@ -61,7 +61,7 @@ def fit_curves(
     """
     options = options or FitOptions()
     started = time.monotonic()
-    table = LearningTable(curves, options.context, options.validation, options.test, options.seed)
+    table = LearningTable(curves, options.context, options.validation, options.test, options.seed, options.mixing)
     problem = table.problem()
     with _directory(out) as directory:
         config = _plan(table, problem, options, settings, started)
@@ -149,6 +149,7 @@ def _finish(directory: Path, out: str | Path | None) -> FittedModel:
         about={
             "tasks": {name: len(part) for name, part in table.parts.items()},
             "context": table.context,
+            "mixing": table.mixing,
             "seed": config.seed,
             "recipe": dataclasses.asdict(config.recipe),
             "progress": header["progress"],

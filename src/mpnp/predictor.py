@@ -46,6 +46,7 @@ class Predictor:
         require_seed(seed)
         self.model, self.num_samples, self._key = model, num_samples, jax.random.key(seed)
         self._parameters, static = eqx.partition(model, eqx.is_array)
+        self._dims = model.x_dim, model.y_dim
 
         def predict(
             parameters: PyTree, context: PointSet, x_target: Float[Array, "target x_dim"], key: PRNGKeyArray
@@ -67,12 +68,12 @@ class Predictor:
 
     def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
         """Condition on one context and predict at the targets; another seed draws other functions."""
-        self.model.check_targets(context, x_target, self.num_samples)
+        self._check(context, x_target)
         padded = _pad_points(context, round_up(len(context.mask)))
         targets = _pad_rows(np.asarray(x_target), round_up(len(x_target)))
         key = self._key if seed is None else jax.random.key(seed)
         answer = jax.device_get(self._predict(self._parameters, padded, targets, key))
-        return jax.tree.map(lambda values: jnp.asarray(values[:, : len(x_target)]), answer)
+        return jax.device_put(jax.tree.map(lambda values: values[:, : len(x_target)], answer))
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
         """One prediction for each context at its own targets, as if asked one by one but for the draws."""
@@ -81,7 +82,7 @@ class Predictor:
                 f"every context needs its targets: got {len(contexts)} contexts and {len(x_targets)} sets of targets"
             )
         for context, x_target in zip(contexts, x_targets, strict=True):
-            self.model.check_targets(context, x_target, self.num_samples)
+            self._check(context, x_target)
         sizes = [
             (round_up(len(context.mask)), round_up(len(x_target)))
             for context, x_target in zip(contexts, x_targets, strict=True)
@@ -96,8 +97,14 @@ class Predictor:
             answer = jax.device_get(self._predict_many(self._parameters, stacked, targets, keys))
             for row, number in enumerate(numbers):
                 count = len(x_targets[number])
-                answers[number] = jax.tree.map(lambda values, row=row, count=count: jnp.asarray(values[row, :, :count]), answer)
-        return [answers[number] for number in range(len(contexts))]
+                answers[number] = jax.tree.map(lambda values, row=row, count=count: values[row, :, :count], answer)
+        return jax.device_put([answers[number] for number in range(len(contexts))])
+
+    def _check(self, context: PointSet, x_target: Targets) -> None:
+        """Refuse what the model cannot read; in the common case this only compares a few numbers."""
+        shape = np.shape(x_target)
+        if len(shape) != 2 or (context.x.shape[-1], context.y.shape[-1], shape[-1]) != (*self._dims, self._dims[0]):
+            self.model.check_targets(context, x_target, self.num_samples)
 
     def _group(self, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
         """Which tasks are computed together, by their numbers of slots.

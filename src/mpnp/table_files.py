@@ -12,7 +12,7 @@ from mpnp.errors import RunError
 __all__ = ["load_table", "save_table"]
 
 ARRAYS = ("x", "y", "counts")
-CHOICES = ("context", "validation", "test", "seed")
+CHOICES = ("context", "validation", "test", "seed", "mixing")
 
 
 def save_table(path: Path, table: LearningTable) -> None:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mpnp.data.curves import Curves
+from mpnp.data.mixing import can_mix, mix_curves
 from mpnp.data.normaliser import Normaliser
 from mpnp.data.split import split_curves
 from mpnp.errors import unknown_name
@@ -28,6 +29,8 @@ class LearningTable:
     validation: float = 0.15
     test: float = 0.0
     seed: int = 0
+    mixing: float = 0.0
+    """Share of the training tasks that are blends of two training curves."""
 
     def __post_init__(self) -> None:
         if self.context not in CONTEXTS:
@@ -55,8 +58,14 @@ class LearningTable:
 
     def problem(self) -> Problem:
         """What is to be learnt. Without test curves, the validation curves stand in for them."""
-        training, validation = (self._family(self.parts[name]) for name in ("train", "validation"))
+        training, validation = self._family(self._training_curves()), self._family(self.parts["validation"])
         return Problem(training, validation, self._family(self.parts["test"]) if len(self.parts["test"]) else validation)
+
+    def _training_curves(self) -> Curves:
+        curves = self.parts["train"]
+        if not self.mixing or not can_mix(curves):
+            return curves
+        return mix_curves(curves, round(len(curves) * self.mixing / (1 - self.mixing)), seed=self.seed)
 
     def _family(self, curves: Curves) -> TableFamily:
         curve = np.repeat(np.arange(len(curves)), curves.counts)

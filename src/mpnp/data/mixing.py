@@ -1,0 +1,96 @@
+"""New curves from old: blends of two, with the mean and the covariance of them all.
+
+A few hundred curves are soon learnt by heart. If a and b are what two independent curves deviate from the mean, then so is
+cos t a + sin t b for any angle t, as far as means and covariances go. Training on many such blends beside the curves teaches
+how the parts of a curve hang together, rather than which curves there were.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.data.curves import Curves
+
+__all__ = ["can_mix", "mean_curve", "mix_curves"]
+
+MOST_BLENDS = 50_000
+
+MOST_KNOTS = 64
+"""Inputs at which the mean curve is known, if there are more different ones than that."""
+
+Line = tuple[Float[np.ndarray, "_"], Float[np.ndarray, "_ _"]]
+"""Inputs in order, and the outputs there."""
+
+
+def can_mix(curves: Curves) -> bool:
+    """Blends are for curves of one input, of which there are at least two."""
+    return curves.x.shape[1] == 1 and len(curves) > 1
+
+
+def mix_curves(curves: Curves, count: int, *, seed: int) -> Curves:
+    """The curves, followed by so many blends of two of them, at most 50,000.
+
+    A blend is known where both its curves are: between their ends, and in outputs that both have. Where only the first is
+    known, or if they have less than two inputs in common, it stands alone.
+    """
+    rng = np.random.default_rng([seed, len(curves)])
+    mean = mean_curve(curves)
+    deviations = [_deviation(curves, number, mean) for number in range(len(curves))]
+    x, y = [curves.x], [curves.y]
+    counts = list(curves.counts)
+    for _ in range(min(count, MOST_BLENDS)):
+        first, second = rng.integers(len(curves), size=2)
+        inputs, values = _blend(deviations[first], deviations[second], rng.uniform(0, np.pi / 2))
+        x.append(inputs[:, None])
+        y.append(values + _at(mean, inputs))
+        counts.append(len(inputs))
+    names = (*curves.names, *(f"blend {number + 1}" for number in range(len(counts) - len(curves))))
+    return Curves(
+        names=names,
+        groups=names,
+        x=np.concatenate(x),
+        y=np.concatenate(y),
+        counts=np.asarray(counts, curves.counts.dtype),
+        columns=curves.columns,
+    )
+
+
+def mean_curve(curves: Curves) -> Line:
+    """The mean of each output at each input, or at knots among them if there are many."""
+    inputs = np.unique(curves.x[:, 0])
+    if len(inputs) > MOST_KNOTS:
+        inputs = np.unique(np.quantile(curves.x[:, 0], np.linspace(0, 1, MOST_KNOTS)))
+    edges = (inputs[1:] + inputs[:-1]) / 2
+    knot = np.searchsorted(edges, curves.x[:, 0])
+    means = []
+    for values in curves.y.T:
+        seen = ~np.isnan(values)
+        total, number = (np.bincount(knot[seen], weights, minlength=len(inputs)) for weights in (values[seen], None))
+        known = number > 0
+        means.append(np.interp(inputs, inputs[known], total[known] / number[known]) if known.any() else np.zeros(len(inputs)))
+    return inputs, np.stack(means, axis=-1)
+
+
+def _deviation(curves: Curves, number: int, mean: Line) -> Line:
+    x, y = curves.pair(number)
+    order = np.argsort(x[:, 0], kind="stable")
+    return x[order, 0], y[order] - _at(mean, x[order, 0])
+
+
+def _blend(first: Line, second: Line, angle: float) -> Line:
+    inputs, values = first
+    common = (inputs >= second[0][0]) & (inputs <= second[0][-1])
+    if common.sum() < 2:
+        return inputs, values
+    inputs, values = inputs[common], values[common]
+    others = _at(second, inputs)
+    return inputs, np.where(np.isnan(others), values, np.cos(angle) * values + np.sin(angle) * others)
+
+
+def _at(line: Line, inputs: Float[np.ndarray, " input"]) -> Float[np.ndarray, "input output"]:
+    """The outputs of a line between its knots; not a number for an output that it does not have."""
+    knots, values = line
+    columns = []
+    for column in values.T:
+        seen = ~np.isnan(column)
+        columns.append(np.interp(inputs, knots[seen], column[seen]) if seen.any() else np.full(len(inputs), np.nan))
+    return np.stack(columns, axis=-1)
