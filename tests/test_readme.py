@@ -1,5 +1,6 @@
 """What the README and the docs show runs as printed."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -75,6 +76,18 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_that_the_documents_print_is_understood(command):
     assert callable(_parse(command.split()[1:]).run)
+
+
+def test_the_tables_in_the_documents_are_those_of_the_results():
+    spec = importlib.util.spec_from_file_location("embed", ROOT / "benchmarks" / "embed.py")
+    embed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(embed)
+    shown = 0
+    for document in embed.documents():
+        text = document.read_text()
+        assert embed.embedded(text) == text, f"{document.name} is not up to date: run 'python benchmarks/embed.py'"
+        shown += len(embed.PLACE.findall(text))
+    assert shown > 3
 
 
 def test_the_table_of_recipes_is_true():
