@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.optimize import minimize
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
@@ -26,6 +28,9 @@ from mpnp.data.split import split_curves
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import FittedModel, load
 from mpnp.fitting import fit_curves
+from mpnp.pictures import BAND, STYLE, save_figure
+from mpnp.posterior import Draws
+from mpnp.posterior_plot import draw_posterior
 from mpnp.records import environment, write_atomically, write_json
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +40,8 @@ COLUMNS = Columns(("hour",), ("temp",), "station_day", "date")
 CUTS = (3, 6, 9, 12, 15, 18)
 VALIDATION, TEST, SEED = 0.15, 0.25, 0
 MODELS = ("mpanp", "canp")
+MORNING = 9
+"""The hour at which the maximum of the day is asked for."""
 
 Normal = tuple[np.ndarray, np.ndarray]
 """Mean and standard deviation at each target."""
@@ -52,9 +59,8 @@ def main() -> None:
     curves = curves_from_frame(read_table(DATA), COLUMNS)
     parts = split_curves(curves, validation=VALIDATION, test=TEST, seed=SEED)
     questions = cut_days(parts["test"])
-    rows = [
-        score_ours(fit_or_load(name, curves, options.models / name, options.max_minutes), name, questions) for name in MODELS
-    ]
+    models = {name: fit_or_load(name, curves, options.models / name, options.max_minutes) for name in MODELS}
+    rows = [score_ours(model, name, questions) for name, model in models.items()]
     climate = Climatology(parts["train"])
     rivals: dict[str, Forecast] = {
         "GP fitted to each morning": fitted_gaussian_process,
@@ -70,7 +76,10 @@ def main() -> None:
         "dates": {n: len(set(p.groups)) for n, p in parts.items()},
         "questions": len(questions),
     }
-    write_json(RESULTS / "scores.json", {"kind": "weather", "protocol": protocol, "rows": rows, "environment": environment()})
+    maxima = score_maxima(models["mpanp"], questions)
+    record = {"kind": "weather", "protocol": protocol, "rows": rows, "maxima": maxima, "environment": environment()}
+    write_json(RESULTS / "scores.json", record)
+    draw(models["mpanp"], questions)
     write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(rows).encode()))
     print(tabulate(rows))
 
@@ -158,6 +167,62 @@ def summarise(name: str, scores: Sequence[Sequence[np.ndarray]], questions: Sequ
         low, high = np.quantile(replicates, [0.025, 0.975])
         row[metric] = {"mean": float(total.sum() / counts.sum()), "low": float(low), "high": float(high)}
     return row
+
+
+def score_maxima(model: FittedModel, questions: Sequence[Question]) -> dict[str, float]:
+    """At nine in the morning: how good is the posterior of the day's highest reading, and of its hour?"""
+    inside, inside_hour, error = [], [], []
+    for _, hour, temp, at, truth in (question for question in questions if question[3][0] == MORNING):
+        warmest, when = day_maximum(model, hour, temp, at)
+        everything, hours = np.concatenate([temp, truth]), np.concatenate([hour, at])
+        low, high = warmest.interval(0.9)
+        inside.append(low <= everything.max() <= high)
+        low, high = when.interval(0.9)
+        inside_hour.append(low <= hours[np.argmax(everything)] <= high)
+        error.append(abs(warmest.mean - everything.max()))
+    return {
+        "days": len(error),
+        "maximum_inside_90": float(np.mean(inside)),
+        "hour_inside_90": float(np.mean(inside_hour)),
+        "mean_absolute_error": float(np.mean(error)),
+    }
+
+
+def day_maximum(model: FittedModel, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> tuple[Draws, Draws]:
+    """The posterior of the day's highest reading and of its hour, with what the morning already showed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an odd morning counts as much as any other here
+        posterior = model.condition(hour[:, None], temp[:, None])
+
+    def highest(rest: np.ndarray) -> list[float]:
+        day = np.concatenate([temp, rest])
+        return [day.max(), np.concatenate([hour, at])[np.argmax(day)]]
+
+    draws = posterior.functional(highest, at[:, None], noise=True).values
+    return Draws(draws[:, 0]), Draws(draws[:, 1])
+
+
+def draw(model: FittedModel, questions: Sequence[Question]) -> None:
+    """Three days of the test: forecast at nine, what came, and the posterior of the maximum."""
+    mornings = [question for question in questions if question[3][0] == MORNING]
+    chosen = [mornings[number] for number in np.linspace(0, len(mornings) - 1, 5).astype(int)[1:4]]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(11, 5.2), layout="constrained")
+        axes = figure.subplots(2, 3, height_ratios=[2, 1])
+        for (top, bottom), (date, hour, temp, at, truth) in zip(axes.T, chosen, strict=True):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                draw_posterior(model.condition(hour[:, None], temp[:, None]), np.linspace(0, 23, 93)[:, None], ax=top)
+            top.plot(at, truth, "o", mfc="white", mec="black", ms=4, label="what came")
+            top.set_title(date)
+            warmest, when = day_maximum(model, hour, temp, at)
+            bottom.hist(warmest.values, bins=24, color=BAND)
+            bottom.axvline(max(temp.max(), truth.max()), color="black", label="what came")
+            low, high = when.interval(0.9)
+            bottom.set(xlabel=f"highest temperature of the day; its hour: {low:.0f} to {high:.0f} (90%)", yticks=[])
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    save_figure(figure, RESULTS / "forecasts.png")
 
 
 class Climatology:

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import shutil
 
+import equinox as eqx
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +24,7 @@ from mpnp.estimator import NeuralProcessRegressor
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import load
 from mpnp.fitting import fit_curves, resume_fit
+from mpnp.runs import load_model
 from mpnp.train import _Loop
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -154,6 +157,34 @@ def test_an_interrupted_fit_resumes_to_the_same_model(saved, tmp_path, monkeypat
         resume_fit(out)
     with pytest.raises(RunError, match="already holds a model"):
         fit_curves(lines(), OPTIONS, settings=SETTINGS, out=out, quiet=True)
+
+
+def weights(model) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(model.network)]
+
+
+@pytest.mark.parametrize("stage", ["cnp", "mpnp"])
+def test_a_martingale_model_starts_from_its_core_and_resumes_in_any_stage(stage, tmp_path, monkeypatch):
+    options = dataclasses.replace(OPTIONS, model="mpnp", steps=20, patience=99)
+    straight = fit_curves(lines(), options, settings=SETTINGS, out=tmp_path / "straight", quiet=True)
+    assert straight.card.model == "mpnp" and straight.card.about["stages"] == {"cnp": 20, "mpnp": 20}
+    validate, met = _Loop._validate, {}
+
+    def interrupt(self, state, progress):
+        met.setdefault(self.config.model, state.model)
+        if (self.config.model, progress.step) == (stage, 10):
+            raise KeyboardInterrupt
+        return validate(self, state, progress)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Loop, "_validate", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fit_curves(lines(), options, settings=SETTINGS, out=tmp_path / "broken", quiet=True)
+    if stage == "mpnp":
+        core, _, _ = load_model(tmp_path / "broken" / "training" / "cnp")
+        assert eqx.tree_equal(core.decoder, met["mpnp"].decoder)
+    resumed = resume_fit(tmp_path / "broken", quiet=True)
+    assert all((a == b).all() for a, b in zip(weights(resumed), weights(straight), strict=True))
 
 
 def test_training_stops_when_validation_no_longer_improves():

@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from mpnp.fitted import NUM_SAMPLES, FittedModel
 from mpnp.model_files import CARD
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import Recipe
+from mpnp.records import read_json, write_json
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.step import initial_state, make_step
 from mpnp.table_files import load_table, save_table
@@ -39,8 +40,14 @@ VALIDATIONS = 25
 FEWEST_STEPS, MOST_STEPS = 100, 20_000
 REFERENCE_CONTEXTS = 600
 
-TRAINING = "training"
-"""Where an unfinished fit lives, inside the directory of the model that it makes."""
+TRAINING, PLAN = "training", "plan.json"
+"""Where an unfinished fit lives, inside the directory of the model that it makes, and what it is to do."""
+
+CORES = {"mpnp": "cnp", "mpanp": "canp"}
+"""Models that a martingale model starts from."""
+
+SHARE_OF_CORE = 0.35
+"""Of the time for training, what goes to that first model."""
 
 
 SETTINGS = ModelSettings(width=64, num_heads=4, sigma_min=0.02)
@@ -62,21 +69,36 @@ def fit_curves(
     options = options or FitOptions()
     started = time.monotonic()
     table = LearningTable(curves, options.context, options.validation, options.test, options.seed, options.mixing)
-    problem = table.problem()
     with _directory(out) as directory:
-        config = _plan(table, problem, options, settings, started)
-        save_table(RunDirectory(directory).table, table)
-        train(config, directory, quiet=quiet)
-        return _finish(directory, out)
+        stages = _plan(table, options, settings, started)
+        for stage in stages:
+            save_table(RunDirectory(directory / stage.model).table, table)
+        write_json(directory / PLAN, [stage.to_json() for stage in stages])
+        return _train(directory, stages, out, quiet)
 
 
 def resume_fit(out: str | Path, *, quiet: bool = False) -> FittedModel:
     """Continue a fit that was interrupted."""
     directory = Path(out) / TRAINING
-    if not RunDirectory(directory).config_file.exists():
+    if not (directory / PLAN).exists():
         raise RunError(f"{out} holds no unfinished fit; start one with 'mpnp fit'")
-    resume(directory, quiet=quiet)
-    return _finish(directory, out)
+    return _train(directory, [RunConfig.from_json(stage) for stage in read_json(directory / PLAN)], out, quiet)
+
+
+def _train(directory: Path, stages: Sequence[RunConfig], out: str | Path | None, quiet: bool) -> FittedModel:
+    """Go through the stages, from wherever they are, to a model."""
+    for stage in stages:
+        if RunDirectory(directory / stage.model).config_file.exists():
+            resume(directory / stage.model, quiet=quiet)
+        else:
+            if stage.start_from is not None:
+                stage = dataclasses.replace(stage, start_from=str(directory / stage.start_from))
+            train(stage, directory / stage.model, quiet=quiet)
+    model = _describe(directory, stages)
+    if out is not None:
+        model.save(out)
+        shutil.rmtree(directory)
+    return model
 
 
 @contextlib.contextmanager
@@ -85,7 +107,7 @@ def _directory(out: str | Path | None) -> Iterator[Path]:
     if out is not None:
         if (Path(out) / CARD).exists():
             raise RunError(f"{out} already holds a model; choose another --out")
-        if RunDirectory(Path(out) / TRAINING).config_file.exists():
+        if (Path(out) / TRAINING / PLAN).exists():
             raise RunError(f"{out} holds an unfinished fit; continue it with 'mpnp fit --resume {out}' or choose another --out")
         yield Path(out) / TRAINING
         return
@@ -93,8 +115,14 @@ def _directory(out: str | Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _plan(table: LearningTable, problem: Problem, options: FitOptions, settings: ModelSettings, started: float) -> RunConfig:
-    """The run whose steps fit into the time that is left."""
+def _plan(table: LearningTable, options: FitOptions, settings: ModelSettings, started: float) -> list[RunConfig]:
+    """The runs to make, one after the other, whose steps fit into the time that is left.
+
+    A martingale model starts from the trained model that it is without its generator: that one learns many times faster, and
+    its loss is one of the three terms.
+    """
+    core = CORES.get(options.model)
+    shares = {options.model: 1.0} if core is None else {core: SHARE_OF_CORE, options.model: 1 - SHARE_OF_CORE}
     recipe = Recipe(
         steps=options.steps or MOST_STEPS,
         batch_size=options.batch_size,
@@ -104,14 +132,28 @@ def _plan(table: LearningTable, problem: Problem, options: FitOptions, settings:
         select_by="target",
         patience=options.patience,
     )
-    config = RunConfig(options.model, TABLE, options.seed, recipe=recipe, settings=settings, table_dims=table.dims)
+    stages = [
+        RunConfig(model, TABLE, options.seed, recipe=recipe, settings=settings, table_dims=table.dims) for model in shares
+    ]
     if options.steps is None:
-        seconds = _seconds_a_step(config, problem)
+        problem = table.problem()
+        costs = [_seconds_a_step(stage, problem) for stage in stages]
         left = 60 * options.max_minutes * SHARE_OF_TIME - (time.monotonic() - started)
-        recipe = dataclasses.replace(recipe, steps=min(max(int(left / seconds), FEWEST_STEPS), MOST_STEPS))
-    every = max(1, math.ceil(recipe.steps / VALIDATIONS))
-    recipe = dataclasses.replace(recipe, validate_every=every, checkpoint_every=every, validation_tasks=512)
-    return dataclasses.replace(config, recipe=recipe)
+        steps = [
+            min(max(int(share * left / cost), FEWEST_STEPS), MOST_STEPS)
+            for share, cost in zip(shares.values(), costs, strict=True)
+        ]
+    else:
+        steps = [options.steps] * len(stages)
+    return [
+        _with_steps(stage, count, core if stage.model != core else None) for stage, count in zip(stages, steps, strict=True)
+    ]
+
+
+def _with_steps(stage: RunConfig, steps: int, start_from: str | None) -> RunConfig:
+    every = max(1, math.ceil(steps / VALIDATIONS))
+    recipe = dataclasses.replace(stage.recipe, steps=steps, validate_every=every, checkpoint_every=every, validation_tasks=512)
+    return dataclasses.replace(stage, recipe=recipe, start_from=start_from)
 
 
 def _seconds_a_step(config: RunConfig, problem: Problem, repeats: int = 4) -> float:
@@ -126,10 +168,11 @@ def _seconds_a_step(config: RunConfig, problem: Problem, repeats: int = 4) -> fl
     return (time.monotonic() - started) / repeats
 
 
-def _finish(directory: Path, out: str | Path | None) -> FittedModel:
-    """The model at its best validation score, with its card; saved in place of the training files."""
-    run = RunDirectory(directory)
-    network, config, header = load_model(directory)
+def _describe(directory: Path, stages: Sequence[RunConfig]) -> FittedModel:
+    """The model of the last stage at its best validation score, with its card."""
+    runs = [RunDirectory(directory / stage.model) for stage in stages]
+    run = runs[-1]
+    network, config, header = load_model(run.path)
     table = load_table(run.table)
     training = table.parts["train"]
     card = ModelCard(
@@ -152,16 +195,13 @@ def _finish(directory: Path, out: str | Path | None) -> FittedModel:
             "mixing": table.mixing,
             "seed": config.seed,
             "recipe": dataclasses.asdict(config.recipe),
+            "stages": {stage.model: stage.recipe.steps for stage in stages},
             "progress": header["progress"],
-            "cpu_seconds": run.cpu_seconds(),
+            "cpu_seconds": sum(run.cpu_seconds() or 0.0 for run in runs),
             "environment": header["environment"],
         },
     )
-    model = _with_held_out(FittedModel(network, card), table)
-    if out is not None:
-        model.save(out)
-        shutil.rmtree(directory)
-    return model
+    return _with_held_out(FittedModel(network, card), table)
 
 
 def _with_held_out(model: FittedModel, table: LearningTable) -> FittedModel:
