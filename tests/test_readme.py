@@ -2,6 +2,8 @@
 
 import importlib.util
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,16 @@ def test_the_task_family_of_the_docs_draws_tasks():
     task = names["damped_waves"].sample(jax.random.key(0))
     assert task.mask.sum() >= 6
     assert np.all(np.abs(task.y) <= 1)
+
+
+def test_the_example_forecasts_a_day(monkeypatch, tmp_path, capsys):
+    out = tmp_path / "forecast.png"
+    monkeypatch.setattr(sys, "argv", ["weather.py", "--model", "cnp", "--steps", "10", "--out", str(out)])
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    runpy.run_path(str(ROOT / "examples" / "weather.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "highest temperature of the day" in printed and len(printed.split("hour")[1].splitlines()) > 15
+    assert out.stat().st_size > 10_000
 
 
 COMMANDS = [

@@ -38,7 +38,10 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         num_samples: int | None = None,
         optimizer: str | None = None,
         learning_rate: float | None = None,
+        patience: int | None = None,
+        mixing: float | None = None,
         validation: float = 0.15,
+        test: float = 0.0,
         settings: ModelSettings | None = None,
         random_state: int = 0,
         verbose: bool = True,
@@ -51,7 +54,10 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         self.num_samples = num_samples
         self.optimizer = optimizer
         self.learning_rate = learning_rate
+        self.patience = patience
+        self.mixing = mixing
         self.validation = validation
+        self.test = test
         self.settings = settings
         self.random_state = random_state
         self.verbose = verbose
@@ -76,12 +82,14 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
             raise InputError("fit takes many tasks, each with its own X and y: pass a list of pairs (X, y) and no y beside it")
         chosen: dict[str, Any] = {"batch_size": self.batch_size, "num_samples": self.num_samples}
         chosen |= {"optimizer": self.optimizer, "learning_rate": self.learning_rate}
+        chosen |= {"patience": self.patience, "mixing": self.mixing}
         options = FitOptions(
             model=self.model,
             context=context or self.context,
             max_minutes=self.max_minutes,
             steps=self.steps,
             validation=self.validation,
+            test=self.test,
             seed=self.random_state,
             **{name: value for name, value in chosen.items() if value is not None},
         )
