@@ -19,7 +19,7 @@ class FitOptions:
     max_minutes: float = option(5.0, "time for training, from which the number of steps follows")
     steps: int | None = option(None, "training steps, instead of as many as the time allows")
     batch_size: int = option(32, "tasks in a step")
-    num_samples: int = option(8, "functions sampled for each task in training, K")
+    num_samples: int = option(4, "functions sampled for each task in training, K")
     optimizer: str = option("muon", "adam or muon")
     learning_rate: float = option(1e-2, "base learning rate")
     patience: int = option(12, "validations in a row without a better score after which training stops")
