@@ -5,17 +5,16 @@ from pathlib import Path
 
 import jax
 
+from mpnp.folders import cache_folder
+
 __all__ = ["cache_directory", "keep_compiled_programs"]
 
 VARIABLE, OFF = "MPNP_CACHE", "off"
 
 
 def cache_directory() -> Path:
-    """Where programs are kept: the folder that MPNP_CACHE names, or the user's cache."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpnp"
+    """Where programs are kept: the folder that MPNP_CACHE names, or one in the user's cache."""
+    return cache_folder(VARIABLE, "mpnp")
 
 
 def keep_compiled_programs() -> None:

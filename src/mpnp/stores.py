@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mpnp.errors import RunError
+from mpnp.folders import cache_folder
 from mpnp.records import read_json, write_json
 
 __all__ = ["data_directory", "load_arrays", "save_arrays"]
@@ -20,10 +21,7 @@ VARIABLE, ABOUT = "MPNP_DATA", "about.json"
 
 def data_directory() -> Path:
     """Where data sets are kept: the folder that MPNP_DATA names, or one in the user's cache."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpnp-data"
+    return cache_folder(VARIABLE, "mpnp-data")
 
 
 def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
