@@ -143,6 +143,7 @@ IDX = "train-images-idx3-ubyte"
         ("mnist", functools.partial(damage, gzip.compress(idx_bytes(DIGITS)[:-5]), name=f"{IDX}.gz"), "cut short or damaged"),
         ("mnist", functools.partial(damage, gzip.compress(idx_bytes(DIGITS))[:-50], name=f"{IDX}.gz"), "cannot be read"),
         ("mnist", functools.partial(damage, gzip.compress(b"<html>"), name=f"{IDX}.gz"), "not an IDX file"),
+        ("mnist", functools.partial(damage, gzip.compress(b"x" * 99)[:15] + b"\xff" * 20, name=f"{IDX}.gz"), "cannot be read"),
         ("mnist", functools.partial(damage, gzip.compress(b""), name=f"{IDX}.gz"), "begins with nothing"),
         ("mnist", functools.partial(damage, gzip.compress(b"\0\0\x08\3"), name=f"{IDX}.gz"), "cut short or damaged"),
         ("svhn", lambda folder: (folder / "test_32x32.mat").unlink(), "test_32x32.mat is missing"),
@@ -272,7 +273,7 @@ def test_how_much_to_keep_is_a_share_or_a_number(text, count):
     assert read_keep(text, 784) == count
 
 
-@pytest.mark.parametrize("text", ["0", "100%", "-3", "half", "", "%", "785"])
+@pytest.mark.parametrize("text", ["0", "100%", "-3", "half", "", "%", "785", "inf%", "nan%"])
 def test_a_share_that_makes_no_sense_is_refused(text):
     with pytest.raises(InputError, match="--keep must"):
         read_keep(text, 784)
@@ -298,6 +299,10 @@ def test_a_picture_is_cut_to_the_proportions_of_the_model(tmp_path):
     Image.fromarray(picture).save(path)
     assert read_picture(path, (8, 8, 1)).tolist() == np.full((8, 8, 1), 200).tolist()
     assert read_picture(path, (4, 10, 3)).shape == (4, 10, 3)
+    ramp = np.linspace(0, 65535, 64 * 64).reshape(64, 64).astype(np.uint16)
+    Image.fromarray(ramp).save(path)  # 16 bits a pixel
+    small = read_picture(path, (8, 8, 1))
+    assert small.min() < 30 and small.max() > 225 and len(np.unique(small)) > 5
     path.write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"wide\.png cannot be read as a picture"):
         read_picture(path, (8, 8, 1))
@@ -330,7 +335,10 @@ def test_from_files_to_a_completed_picture_on_the_command_line(folder, tmp_path,
         (("data", "mnist"), "where are the files"),
         (("data", "mnist", "--from", "nowhere"), "nowhere is not a folder"),
         (("data", "images/own", "--from", "nowhere"), "nowhere is neither a folder of pictures nor a .npy file"),
-        (("data", "images/", "--from", "x"), "your own images are read from"),
+        (("data", "images/", "--from", "x"), "plain name"),
+        (("data", "images/..", "--from", "."), "plain name"),
+        (("data", "images//tmp/photos", "--from", "."), "plain name"),
+        (("data", "images/own", "--from", ".", "--size", "0"), "--size must be at least 3"),
         (("data", "celeba", "--download"), "may not be fetched by a program"),
         (
             ("train", "--model", "cnp", "--task", "images/cats"),

@@ -118,6 +118,15 @@ def test_sizes_are_those_of_the_lineage_and_the_context_is_standardised(kind):
         np.testing.assert_allclose(spread, 1, atol=2e-3)
 
 
+def test_undisturbed_cycles_of_the_wider_world_stay_closed():
+    family = VariedPredation()
+    path = jax.jit(family._path)(*(jnp.asarray(value) for value in (2 * np.pi * 20, 1.5, 0.0, 0.0)), jax.random.key(0))
+    predators, prey = np.asarray(path, np.float64).T
+    # What the equations keep for ever, if there is neither crowding nor shock.
+    kept = 1.5 * (np.exp(predators) - predators) + (np.exp(prey) - prey) / 1.5
+    np.testing.assert_allclose(kept, kept.mean(), rtol=0.06)
+
+
 def test_a_column_that_does_not_vary_stays_finite():
     everywhere, nowhere = jnp.ones(4, bool), jnp.zeros(4, bool)
     task = standardise(jnp.arange(4.0)[:, None], jnp.full((4, 2), 7.0), everywhere, nowhere)

@@ -18,11 +18,9 @@ KEY = jax.random.key(3)
 X_TARGET = jnp.linspace(-2, 2, 7)[:, None]
 
 
-def context(slots: int = 12, num: int = 9, scale: float = 1.0, padding: float = 0.0) -> PointSet:
+def context(slots: int = 12, num: int = 9, scale: float = 1.0) -> PointSet:
     x, y = np.random.default_rng(0).normal(size=(2, slots, 1)).astype(np.float32)
-    used = np.arange(slots) < num
-    x, y = (np.where(used[:, None], values, padding) for values in (x, scale * y))
-    return PointSet(jnp.asarray(x), jnp.asarray(y), jnp.asarray(used))
+    return PointSet(jnp.asarray(x), jnp.asarray(scale * y), jnp.arange(slots) < num)
 
 
 class SureOfZero(AbstractNeuralProcess):
@@ -58,8 +56,8 @@ def test_the_factor_is_the_one_of_maximum_likelihood(spread):
 def test_recalibration_scales_every_deviation_by_one_factor_and_moves_no_mean(name):
     inner = small_model(name)
     model = Recalibrated(inner)
-    lot, noise = model.draw_noise(context(), 3, key=KEY)
-    plain, scaled = inner.predict_given(context(), X_TARGET, noise), model.predict_given(context(), X_TARGET, (lot, noise))
+    parts, noise = model.draw_noise(context(), 3, key=KEY)
+    plain, scaled = inner.predict_given(context(), X_TARGET, noise), model.predict_given(context(), X_TARGET, (parts, noise))
     np.testing.assert_array_equal(plain.loc, scaled.loc)
     ratio = np.asarray(scaled.scale / plain.scale)
     np.testing.assert_allclose(ratio, ratio.flat[0], rtol=1e-5)
@@ -68,9 +66,11 @@ def test_recalibration_scales_every_deviation_by_one_factor_and_moves_no_mean(na
 
 @pytest.mark.parametrize("remedy", [Recalibrated, lambda model: Adapted(model, num_steps=3)])
 def test_what_is_in_unused_slots_has_no_effect(remedy):
-    model = remedy(small_model("mpnp"))
-    noise = model.draw_noise(context(), 2, key=KEY)
-    first, second = (eqx.filter_jit(model.predict_given)(context(padding=padding), X_TARGET, noise) for padding in (0.0, 7.0))
+    model, clean = remedy(small_model("mpnp")), context()
+    noise = model.draw_noise(clean, 2, key=KEY)
+    junk = [jnp.where(clean.mask[:, None], values, 7.0) for values in (clean.x, clean.y)]
+    dirty = eqx.tree_at(lambda points: (points.x, points.y), clean, junk)
+    first, second = (eqx.filter_jit(model.predict_given)(points, X_TARGET, noise) for points in (clean, dirty))
     np.testing.assert_array_equal(first.loc, second.loc)
     np.testing.assert_array_equal(first.scale, second.scale)
 
@@ -88,6 +88,16 @@ def test_adaptation_fits_the_context_better_and_leaves_the_model_as_it_was(name)
     steps, noise = model.draw_noise(given, 3, key=KEY)
     assert fit(eqx.filter_jit(model.adapted)(given, steps)) > fit(inner) + 0.05
     assert eqx.tree_equal(before, inner)
+
+
+def test_a_bootstrap_of_a_part_of_the_context_draws_from_that_part():
+    inner, given = small_model("bnp"), context()
+    (held_out, noises), _ = Recalibrated(inner).draw_noise(given, 3, key=KEY)
+    (in_part, adapting), _ = Adapted(inner, num_steps=4).draw_noise(given, 3, key=KEY)
+    for allowed, noise in ((given.mask & ~held_out, noises), (given.mask & in_part, adapting)):
+        for number, part in enumerate(np.asarray(allowed)):
+            for drawn in jax.tree.leaves(jax.tree.map(lambda leaf, number=number: leaf[number], noise)):
+                assert set(np.unique(np.asarray(drawn)[:, part])) <= set(np.flatnonzero(part))
 
 
 def test_no_step_is_no_change():

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.fit_options import FitOptions
-from mpnp.fitted import FittedModel, ImplausibleContextWarning, LargeContextWarning, OutsideRangeWarning, load
+from mpnp.fitted import (
+    FittedModel,
+    ImplausibleContextWarning,
+    LargeContextWarning,
+    MissingContextWarning,
+    OutsideRangeWarning,
+    load,
+)
 from mpnp.models.catalogue import MODELS, build, num_parameters
 from mpnp.models.settings import ModelSettings
 from mpnp.networks.predictive import Predictive
@@ -33,6 +40,7 @@ __all__ = [
     "ImplausibleContextWarning",
     "InputError",
     "LargeContextWarning",
+    "MissingContextWarning",
     "ModelSettings",
     "MpnpError",
     "NeuralProcessRegressor",

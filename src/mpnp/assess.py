@@ -10,7 +10,7 @@ from mpnp.data.curves import Curves
 from mpnp.fitted import FittedModel
 from mpnp.prediction import Prediction
 
-__all__ = ["assess", "cut_curves", "score_outputs"]
+__all__ = ["Cut", "assess", "cut_curves", "score_outputs"]
 
 Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """A context and its target: x and y of either."""

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from mpnp.errors import InputError
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.networks.predictive import Predictive
+from mpnp.options import require_seed
 from mpnp.pictures import STYLE
 from mpnp.predictor import Predictor
 from mpnp.tasks.images import colours, positions
@@ -58,7 +59,7 @@ def read_keep(text: str, num_pixels: int) -> int:
     """A number of pixels from a share such as 10% or a count such as 80."""
     try:
         keep = round(float(text[:-1]) / 100 * num_pixels) if text.endswith("%") else int(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InputError(f"--keep must be a share such as 10% or a number of pixels such as 80, got '{text}'") from None
     if not 0 < keep < num_pixels:
         raise InputError(f"--keep must leave between 1 and {num_pixels - 1} pixels, but {text} is {keep}")
@@ -67,6 +68,7 @@ def read_keep(text: str, num_pixels: int) -> int:
 
 def choose_pixels(height: int, width: int, count: int, seed: int) -> Bool[np.ndarray, "height width"]:
     """So many pixels at random."""
+    require_seed(seed)
     shown = np.zeros(height * width, bool)
     shown[np.random.default_rng(seed).permutation(height * width)[:count]] = True
     return shown.reshape(height, width)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -43,7 +44,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         validation: float = 0.15,
         test: float = 0.0,
         settings: ModelSettings | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
         verbose: bool = True,
     ) -> None:
         self.model = model
@@ -90,7 +91,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
             steps=self.steps,
             validation=self.validation,
             test=self.test,
-            seed=self.random_state,
+            seed=int(np.random.SeedSequence().generate_state(1)[0]) if self.random_state is None else int(self.random_state),
             **{name: value for name, value in chosen.items() if value is not None},
         )
         curves = as_curves(tasks, task, inputs, outputs, group)

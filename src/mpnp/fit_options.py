@@ -16,8 +16,8 @@ class FitOptions:
 
     model: str = option("mpanp", "which model ('mpnp models' lists them)")
     context: str = option("random", "which rows are given and which predicted: random ones, or the rest of a curve (prefix)")
-    max_minutes: float = option(5.0, "time for training, from which the number of steps follows")
-    steps: int | None = option(None, "training steps, instead of as many as the time allows")
+    max_minutes: float = option(5.0, "time for training, about, from which the number of steps follows")
+    steps: int | None = option(None, "training steps of each stage, instead of as many as the time allows")
     batch_size: int = option(32, "tasks in a step")
     num_samples: int = option(4, "functions sampled for each task in training, K")
     optimizer: str = option("muon", "adam or muon")

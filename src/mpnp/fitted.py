@@ -1,5 +1,6 @@
 """Models in the user's units: condition them, ask them about many tasks, save and load them."""
 
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,7 +23,14 @@ from mpnp.predictor import Predictor
 from mpnp.typicality import half_scores
 from mpnp.units import Units
 
-__all__ = ["FittedModel", "ImplausibleContextWarning", "LargeContextWarning", "OutsideRangeWarning", "load"]
+__all__ = [
+    "FittedModel",
+    "ImplausibleContextWarning",
+    "LargeContextWarning",
+    "MissingContextWarning",
+    "OutsideRangeWarning",
+    "load",
+]
 
 NUM_SAMPLES = 32
 """Functions that stand for a posterior unless told otherwise."""
@@ -41,6 +49,18 @@ class LargeContextWarning(UserWarning):
 
 class ImplausibleContextWarning(UserWarning):
     """A context does not look like the training data."""
+
+
+class MissingContextWarning(UserWarning):
+    """A task that is asked about has no context."""
+
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""Rows of a context: inputs and outputs."""
+
+
+def _which(pairs: Sequence[Pair], among_many: str) -> str:
+    return "the context" if len(pairs) == 1 else among_many
 
 
 class FittedModel:
@@ -63,7 +83,7 @@ class FittedModel:
             y = ()
         x, outputs = read_context(self.card.columns, X, y)
         self.warn_outside(x)
-        self._warn_unlike(x, outputs)
+        self._warn_unlike([(x, outputs)])
         return Posterior(self, x, outputs, num_samples=num_samples)
 
     def plausibility(self, X: Any, y: Any = None) -> float | None:
@@ -74,8 +94,7 @@ class FittedModel:
         x, outputs = read_context(self.card.columns, X, y)
         if self.card.reference is None or not len(x):
             return None
-        (score,) = half_scores(self.predictor(NUM_SAMPLES), self.units, [(x, outputs)])
-        return self.card.reference.p_value(len(x), score)
+        return self._p_values([(x, outputs)])[0]
 
     def predict_tasks(
         self,
@@ -96,15 +115,21 @@ class FittedModel:
         if is_frame(X):
             return self._predict_frame(contexts, X, output_type, quantiles, num_samples)
         pairs = [read_context(self.card.columns, *pair) for pair in require_pairs(contexts, "context")]
+        if len(pairs) != len(X):
+            raise InputError(f"every context needs its rows of X: got {len(pairs)} contexts and {len(X)} sets of rows")
+        if not pairs:
+            return []
+        self._warn_unlike(pairs)
         predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in X], num_samples)
         return [
             prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
             for prediction, rows in zip(predictions, X, strict=True)
         ]
 
-    def save(self, directory: str | Path) -> None:
-        """Write the weights and the card into a directory; `mpnp.load` reads it anywhere."""
-        save_model(Path(directory), self.network, self.card)
+    def save(self, directory: str | Path, *, licence: str | None = None) -> None:
+        """Write the weights and the card into a directory; `mpnp.load` reads it anywhere. A licence says who may use it how."""
+        card = self.card if licence is None else dataclasses.replace(self.card, licence=licence)
+        save_model(Path(directory), self.network, card)
 
     def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
         """Warn of inputs beyond those of training."""
@@ -122,27 +147,43 @@ class FittedModel:
             stacklevel=3,
         )
 
-    def _warn_unlike(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> None:
-        if len(x) > self.card.seen.largest_context:
+    def _warn_unlike(self, pairs: Sequence[Pair]) -> None:
+        """Warn of contexts unlike those of training: once for all that are too large, once for all that are implausible."""
+        largest = max((len(x) for x, _ in pairs), default=0)
+        if largest > self.card.seen.largest_context:
             warnings.warn(
-                f"the context has {len(x)} rows, more than the {self.card.seen.largest_context} of any in training: the band "
-                "may be too narrow or too wide. Thin the context out, or train on longer curves",
+                f"{_which(pairs, 'a context')} has {largest} rows, more than the {self.card.seen.largest_context} of any in "
+                "training: the band may be too narrow or too wide. Thin the context out, or train on longer curves",
                 LargeContextWarning,
                 stacklevel=3,
             )
-        p_value = self.plausibility(x, y) if len(x) else None
-        if p_value is not None and p_value < IMPLAUSIBLE:
+        low = [value for value in self._p_values([pair for pair in pairs if len(pair[0])]) if value < IMPLAUSIBLE]
+        if low:
             warnings.warn(
-                f"the context does not look like the training data (p = {p_value:.3f}: the model predicts its halves from each "
-                "other worse than those of held-out curves). The band assumes a function like those of training, and is "
-                "likely too narrow here",
+                f"{_which(pairs, f'{len(low)} of {len(pairs)} contexts')} does not look like the training data "
+                f"(p = {min(low):.3f}: the model predicts its halves from each other worse than those of held-out curves). "
+                "The band assumes a function like those of training, and is likely too narrow here",
                 ImplausibleContextWarning,
                 stacklevel=3,
             )
 
-    def predict_pairs(
-        self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], queries: Sequence[np.ndarray], num_samples: int
-    ) -> list[Prediction]:
+    def _warn_unknown(self, names: Sequence[Any]) -> None:
+        if names:
+            warnings.warn(
+                f"{len(names)} tasks have no context, '{names[0]}' for one: they are answered from the training data alone. "
+                "Check that both tables name their tasks alike",
+                MissingContextWarning,
+                stacklevel=4,
+            )
+
+    def _p_values(self, pairs: Sequence[Pair]) -> list[float]:
+        """How plausible contexts of at least one row are; nothing if there is nothing to compare with."""
+        if self.card.reference is None or not pairs:
+            return []
+        scores = half_scores(self.predictor(NUM_SAMPLES), self.units, pairs)
+        return [self.card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
+
+    def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:
         """A prediction for each context at its own inputs, all given as matrices."""
         self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
         contexts = [self.units.context(*pair) for pair in pairs]
@@ -157,8 +198,15 @@ class FittedModel:
         task = self.card.columns.task
         for frame in (contexts, X):
             require_columns(frame, (task,))
+            if frame[task].isna().any():
+                raise InputError(f"the task column '{task}' is empty in a row; every row must say which task it is of")
+        if not len(X):
+            raise InputError("there are no rows to predict at")
         given, asked = (frame.groupby(task, sort=False).indices for frame in (contexts, X))
         pairs = [read_context(self.card.columns, contexts.iloc[given.get(name, [])], None) for name in asked]
+        if len(contexts):
+            self._warn_unknown([name for name in asked if name not in given])
+        self._warn_unlike(pairs)
         queries = [X.iloc[rows] for rows in asked.values()]
         predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in queries], num_samples)
         parts = []

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from mpnp import devices
-from mpnp.assess import assess, cut_curves
+from mpnp.assess import Cut, assess, cut_curves
 from mpnp.card import ModelCard, Seen
 from mpnp.data.curves import Curves
 from mpnp.data.learnable import LearningTable
 from mpnp.errors import RunError
 from mpnp.fit_options import FitOptions
-from mpnp.fitted import NUM_SAMPLES, FittedModel
+from mpnp.fitted import NUM_SAMPLES, FittedModel, load
 from mpnp.model_files import CARD
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import Recipe
@@ -31,7 +31,7 @@ from mpnp.tasks.tables import TABLE
 from mpnp.train import resume, train
 from mpnp.typicality import Reference, half_scores
 
-__all__ = ["SETTINGS", "fit_curves", "resume_fit"]
+__all__ = ["SETTINGS", "fit_curves", "has_unfinished_fit", "resume_fit"]
 
 SHARE_OF_TIME = 0.8
 """Of the minutes allowed, what the training steps may take; the rest goes to validation, compiling and the card."""
@@ -80,20 +80,32 @@ def fit_curves(
 def resume_fit(out: str | Path, *, quiet: bool = False) -> FittedModel:
     """Continue a fit that was interrupted."""
     directory = Path(out) / TRAINING
-    if not (directory / PLAN).exists():
+    if (Path(out) / CARD).exists() and directory.exists():  # it was stopped while it cleaned up
+        shutil.rmtree(directory)
+        return load(out)
+    if not has_unfinished_fit(out):
         raise RunError(f"{out} holds no unfinished fit; start one with 'mpnp fit'")
     return _train(directory, [RunConfig.from_json(stage) for stage in read_json(directory / PLAN)], out, quiet)
+
+
+def has_unfinished_fit(out: str | Path) -> bool:
+    """Is there something to resume?"""
+    return (Path(out) / TRAINING / PLAN).exists()
 
 
 def _train(directory: Path, stages: Sequence[RunConfig], out: str | Path | None, quiet: bool) -> FittedModel:
     """Go through the stages, from wherever they are, to a model."""
     for stage in stages:
-        if RunDirectory(directory / stage.model).config_file.exists():
-            resume(directory / stage.model, quiet=quiet)
-        else:
-            if stage.start_from is not None:
-                stage = dataclasses.replace(stage, start_from=str(directory / stage.start_from))
-            train(stage, directory / stage.model, quiet=quiet)
+        run = RunDirectory(directory / stage.model)
+        if run.last.exists():
+            resume(run.path, quiet=quiet)
+            continue
+        if run.config_file.exists():  # it was stopped before its first checkpoint, and the directory may have moved since
+            run.rewind_logs(-1)
+            run.config_file.unlink()
+        if stage.start_from is not None:
+            stage = dataclasses.replace(stage, start_from=str(directory / stage.start_from))
+        train(stage, run.path, quiet=quiet)
     model = _describe(directory, stages)
     if out is not None:
         model.save(out)
@@ -107,7 +119,7 @@ def _directory(out: str | Path | None) -> Iterator[Path]:
     if out is not None:
         if (Path(out) / CARD).exists():
             raise RunError(f"{out} already holds a model; choose another --out")
-        if (Path(out) / TRAINING / PLAN).exists():
+        if has_unfinished_fit(out):
             raise RunError(f"{out} holds an unfinished fit; continue it with 'mpnp fit --resume {out}' or choose another --out")
         yield Path(out) / TRAINING
         return
@@ -205,21 +217,25 @@ def _describe(directory: Path, stages: Sequence[RunConfig]) -> FittedModel:
 
 
 def _with_held_out(model: FittedModel, table: LearningTable) -> FittedModel:
-    """The model with what the validation curves say about it: its scores, and what contexts are typical."""
-    held_out = table.parts["validation"]
-    cuts = cut_curves(
-        held_out,
-        table.context,
-        max_rows=table.max_rows,
-        num_cuts=math.ceil(REFERENCE_CONTEXTS / len(held_out)),
-        seed=table.seed,
-    )
+    """The model with what held-out curves say about it: its scores, and what contexts are typical."""
+    cuts = _cuts(table, "validation")
     if not cuts:
         return model
     contexts = [(x, y) for x, y, _, _ in cuts]
     reference = Reference(
         np.asarray([len(x) for x, _ in contexts]), half_scores(model.predictor(NUM_SAMPLES), model.units, contexts)
     )
-    scores = assess(model, cuts, num_samples=NUM_SAMPLES)
-    card = dataclasses.replace(model.card, reference=reference, about={**model.card.about, "validation": scores})
+    scores = {"validation": assess(model, cuts, num_samples=NUM_SAMPLES)}
+    if tested := _cuts(table, "test"):
+        scores["test"] = assess(model, tested, num_samples=NUM_SAMPLES)
+    card = dataclasses.replace(model.card, reference=reference, about={**model.card.about, **scores})
     return FittedModel(model.network, card)
+
+
+def _cuts(table: LearningTable, part: str) -> list[Cut]:
+    """Contexts of all sizes of the curves of a part."""
+    curves = table.parts[part]
+    if not len(curves):
+        return []
+    num_cuts = math.ceil(REFERENCE_CONTEXTS / len(curves))
+    return cut_curves(curves, table.context, max_rows=table.max_rows, num_cuts=num_cuts, seed=table.seed)

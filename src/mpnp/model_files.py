@@ -17,6 +17,7 @@ from mpnp.records import read_json, write_json
 from mpnp.runs import PRETRAINED, RunDirectory, find_run, load_model
 from mpnp.tasks.catalogue import TASKS
 from mpnp.tasks.families import FunctionFamily
+from mpnp.tasks.tables import TABLE
 
 __all__ = ["CARD", "WEIGHTS", "load_model_files", "save_model"]
 
@@ -57,6 +58,8 @@ def _load_saved(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
 
 def _load_run(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
     """A model trained on a task of the catalogue, whose units are the network's own."""
+    if RunDirectory(directory).config().task == TABLE:
+        raise RunError(f"{directory} is part of an unfinished fit; finish it with 'mpnp fit --resume', then load the model")
     network, config, header = load_model(directory)
     x_dim, y_dim = config.dims
     family = TASKS[config.task].family if config.task in TASKS else None

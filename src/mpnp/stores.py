@@ -16,7 +16,7 @@ from mpnp.records import read_json, write_json
 
 __all__ = ["data_directory", "load_arrays", "save_arrays"]
 
-VARIABLE, ABOUT = "MPNP_DATA", "about.json"
+VARIABLE, ABOUT, ARRAYS = "MPNP_DATA", "about.json", "arrays"
 
 
 def data_directory() -> Path:
@@ -33,10 +33,15 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], about: Mappin
         raise RunError(f"cannot write {directory}: {error.strerror}; name a folder with {VARIABLE}") from None
     try:
         for name, array in arrays.items():
-            np.save(temporary / f"{name}.npy", array, allow_pickle=False)
-        write_json(temporary / ABOUT, dict(about))
-        shutil.rmtree(directory, ignore_errors=True)
-        os.replace(temporary, directory)
+            with (temporary / f"{name}.npy").open("wb") as file:
+                np.save(file, array, allow_pickle=False)
+                os.fsync(file.fileno())
+        write_json(temporary / ABOUT, {**about, ARRAYS: sorted(arrays)})
+        temporary.chmod(0o755)
+        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".old.") as old:
+            if directory.exists():
+                os.replace(directory, Path(old) / directory.name)
+            os.replace(temporary, directory)
     except BaseException as error:
         with contextlib.suppress(OSError):
             shutil.rmtree(temporary)
@@ -50,8 +55,8 @@ def load_arrays(directory: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]
     if not (directory / ABOUT).is_file():
         return None
     try:
-        return {
-            path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in sorted(directory.glob("*.npy"))
-        }, read_json(directory / ABOUT)
-    except (OSError, ValueError) as error:
+        about = read_json(directory / ABOUT)
+        names = about.pop(ARRAYS)
+        return {name: np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}, about
+    except (OSError, ValueError, EOFError, KeyError) as error:
         raise RunError(f"{directory} is damaged ({error}); delete it and prepare the data again") from None

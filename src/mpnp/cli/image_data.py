@@ -25,7 +25,7 @@ def data(options: argparse.Namespace) -> None:
     if options.download == (options.folder is not None):
         raise InputError("where are the files? Pass --from FOLDER, or --download for a set that may be fetched")
     if name.startswith(OWN):
-        if options.download or name == OWN:
+        if options.download:
             raise InputError(f"your own images are read from a folder or a .npy file: mpnp data {OWN}NAME --from PATH")
         about = prepare_own(name, options.folder, size=options.size, channels=options.channels)
     else:

@@ -211,6 +211,7 @@ def _add_fit(subparsers: Any) -> None:
         "--group-column", metavar="NAME", help="a column, such as a date, whose curves the split keeps together"
     )
     parser.add_argument("--out", type=Path, help="directory for the fitted model")
+    parser.add_argument("--licence", metavar="NAME", help="under which others may use the model; kept in its card")
     parser.add_argument("--resume", type=Path, metavar="MODEL", help="continue an interrupted fit")
     parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")
     _add_fields(parser.add_argument_group("fit"), FitOptions, show_default=True)

@@ -19,7 +19,7 @@ __all__ = ["fit", "info", "predict"]
 def fit(options: argparse.Namespace) -> None:
     """Fit a model to a table of curves, or continue a fit."""
     from mpnp.data.frames import curves_from_frame, read_table  # here, because pandas takes half a second to import
-    from mpnp.fitting import SETTINGS, fit_curves, resume_fit
+    from mpnp.fitting import SETTINGS, fit_curves, has_unfinished_fit, resume_fit
 
     if options.resume is not None:
         model, out = resume_fit(options.resume, quiet=options.quiet), options.resume
@@ -37,8 +37,11 @@ def fit(options: argparse.Namespace) -> None:
         try:
             model = fit_curves(curves, choices, settings=settings, out=out, quiet=options.quiet)
         except KeyboardInterrupt:
-            print(f"continue with: mpnp fit --resume {out}")
+            if has_unfinished_fit(out):
+                print(f"continue with: mpnp fit --resume {out}")
             raise
+    if options.licence is not None:
+        model.save(out, licence=options.licence)
     print(_card_table(model.card))
     print(f"model: {out}; predict with: mpnp predict {out} --context ROWS.csv --at INPUTS.csv --out prediction.csv")
 
@@ -61,7 +64,7 @@ def predict(options: argparse.Namespace) -> None:
     if options.task is not None:
         context, at = (_of_task(frame, column, options.task) for frame in (context, at))
     questions = {"quantiles": options.quantiles, "num_samples": options.num_samples}
-    many = column in at.columns and column in context.columns
+    many = options.context is not None and column in at.columns and column in context.columns
     posterior = None if many and options.plot is None else _one_posterior(model, context, column, options)
     if posterior is None or many:
         prediction = model.predict_tasks(context, at, "full", **questions)
@@ -128,9 +131,10 @@ def _card_table(card: Any) -> str:
         ["licence", card.licence or "not stated"],
     ]
     lines = [format_table(["", ""], rows).strip()]
-    if about.get("validation"):
-        header = ["held-out tasks", "log-likelihood", "RMSE", "CRPS", "inside the 90% band"]
-        lines += ["", format_table(header, [_score_row(name, scores) for name, scores in about["validation"].items()])]
+    for part, title in (("validation", "validation (chose the best step)"), ("test", "test (kept aside)")):
+        if about.get(part):
+            header = [title, "log-likelihood", "RMSE", "CRPS", "inside the 90% band"]
+            lines += ["", format_table(header, [_score_row(name, scores) for name, scores in about[part].items()])]
     return "\n".join(lines)
 
 

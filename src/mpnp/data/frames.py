@@ -83,6 +83,10 @@ def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:
             f"the rows of one task have {len(values)} values of '{column}', such as {values[0]!r} and {values[1]!r}; "
             "a task must lie in one part of the split"
         )
+    if frame[column].iloc[rows].isna().any():
+        raise InputError(
+            f"the group column '{column}' is empty in row {int(rows[0])}; every task must say which group it is of"
+        )
     return _plain(values[0])
 
 

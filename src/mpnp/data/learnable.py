@@ -10,7 +10,7 @@ from mpnp.data.curves import Curves
 from mpnp.data.mixing import can_mix, mix_curves
 from mpnp.data.normaliser import Normaliser
 from mpnp.data.split import split_curves
-from mpnp.errors import unknown_name
+from mpnp.errors import InputError, unknown_name
 from mpnp.tasks.sources import Problem
 from mpnp.tasks.tables import CONTEXTS, TableFamily, separate_dims
 
@@ -35,6 +35,11 @@ class LearningTable:
     def __post_init__(self) -> None:
         if self.context not in CONTEXTS:
             raise unknown_name("context", str(self.context), CONTEXTS, f"Choose one of: {', '.join(CONTEXTS)}.")
+        for name, values in zip(self.curves.columns.outputs, self.parts["train"].y.T, strict=True):
+            if np.isnan(values).all():
+                raise InputError(
+                    f"the output '{name}' is empty in all training tasks; leave it out, or bring tasks that have it"
+                )
 
     @functools.cached_property
     def parts(self) -> dict[str, Curves]:

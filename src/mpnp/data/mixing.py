@@ -2,7 +2,8 @@
 
 A few hundred curves are soon learnt by heart. If a and b are what two independent curves deviate from the mean, then so is
 cos t a + sin t b for any angle t, as far as means and covariances go. Training on many such blends beside the curves teaches
-how the parts of a curve hang together, rather than which curves there were.
+how the parts of a curve hang together, rather than which curves there were. Curves are blended only at inputs that both
+have: to interpolate one would smooth its noise away.
 """
 
 import numpy as np
@@ -12,7 +13,8 @@ from mpnp.data.curves import Curves
 
 __all__ = ["can_mix", "mean_curve", "mix_curves"]
 
-MOST_BLENDS = 50_000
+MOST_ROWS = 1_000_000
+"""Rows of all blends together."""
 
 MOST_KNOTS = 64
 """Inputs at which the mean curve is known, if there are more different ones than that."""
@@ -27,17 +29,17 @@ def can_mix(curves: Curves) -> bool:
 
 
 def mix_curves(curves: Curves, count: int, *, seed: int) -> Curves:
-    """The curves, followed by so many blends of two of them, at most 50,000.
+    """The curves, followed by so many blends of two of them, as far as memory is well spent on them.
 
-    A blend is known where both its curves are: between their ends, and in outputs that both have. Where only the first is
-    known, or if they have less than two inputs in common, it stands alone.
+    A blend is known where both its curves are: at inputs and in outputs that both have. If these are fewer than two rows, it
+    is the first of the two curves.
     """
     rng = np.random.default_rng([seed, len(curves)])
     mean = mean_curve(curves)
     deviations = [_deviation(curves, number, mean) for number in range(len(curves))]
     x, y = [curves.x], [curves.y]
     counts = list(curves.counts)
-    for _ in range(min(count, MOST_BLENDS)):
+    for _ in range(min(count, int(MOST_ROWS / curves.counts.mean()))):
         first, second = rng.integers(len(curves), size=2)
         inputs, values = _blend(deviations[first], deviations[second], rng.uniform(0, np.pi / 2))
         x.append(inputs[:, None])
@@ -77,20 +79,13 @@ def _deviation(curves: Curves, number: int, mean: Line) -> Line:
 
 
 def _blend(first: Line, second: Line, angle: float) -> Line:
-    inputs, values = first
-    common = (inputs >= second[0][0]) & (inputs <= second[0][-1])
-    if common.sum() < 2:
-        return inputs, values
-    inputs, values = inputs[common], values[common]
-    others = _at(second, inputs)
-    return inputs, np.where(np.isnan(others), values, np.cos(angle) * values + np.sin(angle) * others)
+    _, rows, others = np.intersect1d(first[0], second[0], return_indices=True)
+    values = np.cos(angle) * first[1][rows] + np.sin(angle) * second[1][others]
+    known = ~np.isnan(values).all(axis=1)
+    return first if known.sum() < 2 else (first[0][rows][known], values[known])
 
 
-def _at(line: Line, inputs: Float[np.ndarray, " input"]) -> Float[np.ndarray, "input output"]:
-    """The outputs of a line between its knots; not a number for an output that it does not have."""
+def _at(line: Line, inputs: Float[np.ndarray, "_"]) -> Float[np.ndarray, "_ _"]:
+    """The outputs of a line between its knots."""
     knots, values = line
-    columns = []
-    for column in values.T:
-        seen = ~np.isnan(column)
-        columns.append(np.interp(inputs, knots[seen], column[seen]) if seen.any() else np.full(len(inputs), np.nan))
-    return np.stack(columns, axis=-1)
+    return np.stack([np.interp(inputs, knots, column) for column in values.T], axis=-1)

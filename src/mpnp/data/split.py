@@ -23,8 +23,18 @@ def split_curves(curves: Curves, *, validation: float = 0.15, test: float = 0.0,
         if not 0 <= share < 1:
             raise InputError(f"{name} must be a share of the tasks from 0 to below 1, got {share}")
     groups = list(dict.fromkeys(curves.groups))
+    words = {str(group).strip().lower() for group in groups}
     if set(groups) <= set(PARTS):
         part_of = {group: group for group in groups}
+        for name in ("train", "validation"):
+            if name not in part_of:
+                raise InputError(
+                    f"the groups name the parts of the split, but none of them is '{name}'; mark some tasks as {name}"
+                )
+    elif words <= set(PARTS) | {"training", "val", "valid", "dev", "testing"}:
+        raise InputError(
+            f"the groups look like the parts of a split: call them exactly {', '.join(PARTS)}, got {sorted(words)}"
+        )
     else:
         order = np.random.default_rng(seed).permutation(len(groups))
         num_test = _share(test, len(groups))

@@ -79,5 +79,7 @@ def _pictures(folder: Path) -> tuple[Callable[[str], Any], Callable[[], None]]:
             return zipped.open(f"{PICTURES}/{name}")
         except KeyError:
             raise missing(name) from None
+        except zipfile.BadZipFile as error:
+            raise InputError(f"{name} in {archive} cannot be read ({error}); fetch it again") from None
 
     return open_member, zipped.close

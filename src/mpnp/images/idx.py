@@ -1,6 +1,7 @@
 """IDX files: the format of MNIST and of sets made in its likeness."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ def read_idx_images(folder: Path, name: str) -> UInt8[np.ndarray, "image height 
         raise InputError(f"{folder / name} is missing, and so is {name}.gz; put one of them there, or pass --download")
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read ({error}); fetch it again") from None
     if content[:4] != MAGIC:
         raise InputError(

@@ -88,6 +88,9 @@ def prepare(name: str, folder: Path) -> dict[str, Any]:
 
 def prepare_own(name: str, path: Path, *, size: int = 32, channels: int = 3) -> dict[str, Any]:
     """Keep a user's own images, a tenth of them each for validation and for the test, drawn with a fixed seed."""
+    store_of(name)  # a name that cannot be is refused before the work
+    if size < 3:
+        raise InputError(f"--size must be at least 3, got {size}")
     images = read_own_images(path, size, channels)
     if len(images) < 10:
         raise InputError(f"{path} holds {len(images)} images; at least 10 are needed to train, validate and test")
@@ -121,6 +124,8 @@ def _keep(name: str, parts: Parts, about: dict[str, Any]) -> dict[str, Any]:
     for part, images in parts.items():
         if images.shape[1:] != shape:
             raise InputError(f"{name}: images of the {part} part are {images.shape[1:]}, those of training {shape}")
+        if images[0].size < 6 * images.shape[-1] if len(images) else False:
+            raise InputError(f"{name}: images of {shape[0]} x {shape[1]} pixels are too small; six pixels are the least")
         if not len(images):
             raise InputError(f"{name} has no images for the {part} part; more are needed")
     about = {"images": {part: len(images) for part, images in parts.items()}, "shape": list(shape), **about}

@@ -1,6 +1,8 @@
 """Photographs of any size as small pictures of one shape."""
 
+import zlib
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import UInt8
@@ -20,8 +22,8 @@ def read_picture(source: Any, shape: tuple[int, int, int], name: object = None) 
     height, width, channels = shape
     try:
         with Image.open(source) as picture:
-            picture = picture.convert("L" if channels == 1 else "RGB")
-    except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError) as error:
+            picture = _eight_bits(picture).convert("L" if channels == 1 else "RGB")
+    except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError, BadZipFile, zlib.error) as error:
         raise InputError(f"{name or source} cannot be read as a picture ({error}); save it anew as PNG or JPEG") from None
     scale = min(picture.width / width, picture.height / height)
     kept_width, kept_height = round(scale * width), round(scale * height)
@@ -30,3 +32,14 @@ def read_picture(source: Any, shape: tuple[int, int, int], name: object = None) 
     picture = picture.crop((left, top, left + kept_width, top + kept_height))
     picture = picture.resize((width, height), Image.Resampling.BILINEAR)
     return np.asarray(picture, np.uint8).reshape(shape)
+
+
+def _eight_bits(picture: Any) -> Any:
+    """A picture of 16-bit greys, as scientific cameras make, scaled to 8 bits: converted as it is, it would be white."""
+    from PIL import Image
+
+    if not picture.mode.startswith("I") and picture.mode != "F":
+        return picture
+    values = np.asarray(picture, np.float64)
+    scale = 257 if values.max() > 255 else 1
+    return Image.fromarray((values / scale).clip(0, 255).astype(np.uint8))

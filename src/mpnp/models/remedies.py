@@ -53,33 +53,43 @@ class Recalibrated(AbstractWrapped):
     num_parts: int = eqx.field(static=True, default=5)
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Noise:
-        part_key, model_key = jax.random.split(key)
-        return jax.random.uniform(part_key, context.mask.shape), self.model.draw_noise(context, num_samples, key=model_key)
+        lot_key, parts_key, model_key = jax.random.split(key, 3)
+        lot = jax.random.uniform(lot_key, context.mask.shape)
+        rank = jnp.argsort(jnp.argsort(jnp.where(context.mask, lot, jnp.inf)))
+        held_out = context.mask & (rank % self.num_parts == jnp.arange(self.num_parts)[:, None])
+
+        def draw(held_out: Bool[Array, " point"], key: PRNGKeyArray) -> Noise:
+            return self.model.draw_noise(_without(context, held_out), num_samples, key=key)
+
+        parts = held_out, jax.vmap(draw)(held_out, jax.random.split(parts_key, self.num_parts))
+        return parts, self.model.draw_noise(context, num_samples, key=model_key)
 
     def loss_terms(self, task: Task, noise: Noise) -> LossTerms:
         return self.model.loss_terms(task, noise[1])
 
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
-        lot, model_noise = noise
+        parts, model_noise = noise
         answer = self.model.predict_given(context, x_target, model_noise)
-        return Predictive(answer.loc, answer.scale * self.factor(context, lot, model_noise))
+        return Predictive(answer.loc, answer.scale * self.factor(context, parts))
 
-    def factor(self, context: PointSet, lot: Float[Array, " point"], model_noise: Noise) -> Float[Array, ""]:
+    def factor(self, context: PointSet, parts: tuple[Bool[Array, "part point"], Noise]) -> Float[Array, ""]:
         """The best factor for a context, with a prior that it is one, give or take a factor of e."""
-        rank = jnp.argsort(jnp.argsort(jnp.where(context.mask, lot, jnp.inf)))
 
-        def held_out_scores(part: Array) -> Float[Array, " factor"]:
-            held_out = context.mask & (rank % self.num_parts == part)
-            rest = PointSet(context.x, context.y, context.mask & ~held_out)
-            answer = self.model.predict_given(rest, context.x, model_noise)
+        def held_out_scores(part: tuple[Bool[Array, " point"], Noise]) -> Float[Array, " factor"]:
+            held_out, noise = part
+            answer = self.model.predict_given(_without(context, held_out), context.x, noise)
 
             def score(factor: Array) -> Array:
                 return jnp.sum(Predictive(answer.loc, answer.scale * factor).log_prob(context.y), where=held_out)
 
             return jax.vmap(score)(FACTORS)
 
-        scores = jax.lax.map(held_out_scores, jnp.arange(self.num_parts)).sum(axis=0)
+        scores = jax.lax.map(held_out_scores, parts).sum(axis=0)
         return FACTORS[jnp.argmax(scores - jnp.log(FACTORS) ** 2 / 2)]
+
+
+def _without(context: PointSet, held_out: Bool[Array, " point"]) -> PointSet:
+    return PointSet(context.x, context.y, context.mask & ~held_out)
 
 
 class Adapted(AbstractWrapped):
@@ -90,11 +100,11 @@ class Adapted(AbstractWrapped):
     learning_rate: float = eqx.field(static=True, default=3e-4)
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Noise:
-        def one_step(key: PRNGKeyArray) -> tuple[Array, Array, Noise]:
+        def one_step(key: PRNGKeyArray) -> tuple[Bool[Array, " point"], Noise]:
             lot_key, share_key, model_key = jax.random.split(key, 3)
             share = jax.random.uniform(share_key, minval=0.3, maxval=0.8)
-            noise = self.model.draw_noise(context, num_samples, key=model_key)
-            return jax.random.uniform(lot_key, context.mask.shape), share, noise
+            in_part = jax.random.uniform(lot_key, context.mask.shape) < share
+            return in_part, self.model.draw_noise(_without(context, ~in_part), num_samples, key=model_key)
 
         steps_key, model_key = jax.random.split(key)
         steps = jax.vmap(one_step)(jax.random.split(steps_key, self.num_steps))
@@ -117,9 +127,9 @@ class Adapted(AbstractWrapped):
             terms = eqx.combine(parameters, static).loss_terms(task, noise)
             return jnp.sum(jnp.stack(list(terms.values())))
 
-        def descend(state: tuple[AbstractNeuralProcess, optax.OptState], step: tuple[Array, Array, Noise]) -> tuple:
-            (parameters, optimizer_state), (lot, share, noise) = state, step
-            gradient = jax.grad(loss)(parameters, lot < share, noise)
+        def descend(state: tuple[AbstractNeuralProcess, optax.OptState], step: tuple[Bool[Array, " point"], Noise]) -> tuple:
+            (parameters, optimizer_state), (in_part, noise) = state, step
+            gradient = jax.grad(loss)(parameters, in_part, noise)
             direction, optimizer_state = optimizer.update(gradient, optimizer_state)
             return (eqx.apply_updates(parameters, direction), optimizer_state), None
 

@@ -1,5 +1,6 @@
 """Image sets that were prepared on this machine, as problems to learn."""
 
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,8 +25,13 @@ Family = TypeVar("Family", PixelFamily, CompletionFamily)
 
 
 def store_of(name: str) -> Path:
-    """Where the arrays of a set are kept."""
-    return data_directory() / "images" / name.removeprefix(OWN)
+    """Where the arrays of a set are kept: a user's own apart from the well-known ones, and never outside."""
+    if not name.startswith(OWN):
+        return data_directory() / "images" / name
+    own = name.removeprefix(OWN)
+    if not re.fullmatch(r"\w[\w.-]*", own):
+        raise InputError(f"'{name}' must be {OWN} and a plain name of letters, digits, '.', '-' and '_'")
+    return data_directory() / "own-images" / own
 
 
 def image_problem(name: str) -> Problem:

@@ -63,14 +63,18 @@ class VariedPredation(AbstractTaskFamily):
         return standardise(moment[:, None], jnp.exp(measured), in_context, in_target)
 
     def _path(self, duration: Array, ratio: Array, crowding: Array, shocks: Array, key: PRNGKeyArray) -> Float[Array, "step 2"]:
-        """Logarithms of predators and prey over time, by Euler and Maruyama; it starts somewhere on a cycle."""
+        """Logarithms of predators and prey over time, by steps that keep cycles closed; it starts somewhere on a cycle."""
         start_key, shock_key = jax.random.split(key)
         step = duration / self.num_steps
 
         def move(state: Float[Array, " 2"], shock: Float[Array, " 2"]) -> tuple[Float[Array, " 2"], Float[Array, " 2"]]:
             predators, prey = state
-            growth = jnp.stack([jnp.expm1(prey) / ratio, ratio * (-jnp.expm1(predators) - crowding * jnp.expm1(prey))])
-            state = jnp.clip(state + step * growth + jnp.sqrt(step) * shocks * shock, LOWEST, HIGHEST)
+            kick = jnp.sqrt(step) * shocks * shock
+            # One after the other: moved together, the two would spiral outward with every cycle.
+            growth = ratio * (-jnp.expm1(predators) - crowding * jnp.expm1(prey))
+            prey = jnp.clip(prey + step * growth + kick[1], LOWEST, HIGHEST)
+            predators = jnp.clip(predators + step * jnp.expm1(prey) / ratio + kick[0], LOWEST, HIGHEST)
+            state = jnp.stack([predators, prey])
             return state, state
 
         return jax.lax.scan(
