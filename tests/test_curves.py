@@ -181,6 +181,26 @@ def test_a_column_may_say_which_part_a_curve_is_of():
     assert {name: part.names for name, part in parts.items()} == {"train": (0, 3), "validation": (2,), "test": (1,)}
 
 
+@pytest.mark.parametrize(
+    "groups, message",
+    [
+        (["train", "val", "test"], "look like parts of a split; call them exactly train, validation, test"),
+        (["Train", "Validation"], "look like parts of a split"),
+        (["train", "test"], "none is 'validation'; mark some tasks as validation"),
+    ],
+)
+def test_parts_that_are_misnamed_or_missing_are_not_guessed(groups, message):
+    curves = Curves.from_pairs([([0.0, 1.0], [0.0, 1.0])] * len(groups), groups=groups)
+    with pytest.raises(InputError, match=message):
+        split_curves(curves)
+
+
+def test_an_output_that_no_training_task_has_is_refused():
+    curves = Curves.from_pairs([([0.0, 1.0], [[0.0, np.nan], [1.0, np.nan]])] * 10)
+    with pytest.raises(InputError, match="the output 'y1' is empty in all training tasks"):
+        LearningTable(curves)
+
+
 def test_too_few_curves_to_split_are_refused():
     with pytest.raises(InputError, match="no task is left for train"):
         split_curves(Curves.from_pairs([([0.0], [1.0])]))

@@ -118,6 +118,19 @@ def test_mistakes_are_one_line_that_says_what_to_do(model, tables, monkeypatch, 
     assert sorted(path.name for path in tables.iterdir()) == before
 
 
+def test_without_context_the_prior_answers_for_named_tasks_too(model, tables):
+    answer = call("predict", model[0], "--at", tables / "rest.csv")
+    assert answer.code == 0 and len(answer.out.splitlines()) == 7  # a header and six rows
+
+
+def test_a_licence_and_test_scores_are_kept_in_the_card(tables):
+    out = tables / "licensed"
+    answer = call("fit", tables / "data.csv", *NAMES, *SMALL, "--test", 0.2, "--licence", "CC0", "--out", out)
+    assert answer.code == 0 and "test (kept aside)" in answer.out
+    shown = call("info", out).out
+    assert "CC0" in shown and "test (kept aside)" in shown and "validation (chose the best step)" in shown
+
+
 def test_inputs_beyond_the_range_of_training_are_warned_of(model, tables):
     pd.DataFrame({"hour": [30]}).to_csv(tables / "far.csv", index=False)
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from fitted_models import fitted, in_units, renamed, some_curves
 from mpnp.errors import InputError
-from mpnp.fitted import ImplausibleContextWarning, LargeContextWarning, OutsideRangeWarning
+from mpnp.fitted import ImplausibleContextWarning, LargeContextWarning, MissingContextWarning, OutsideRangeWarning
 from mpnp.typicality import Reference, half_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::mpnp.fitted.OutsideRangeWarning")
@@ -186,6 +186,21 @@ def test_many_tasks_at_once_are_answered_as_one_by_one(double):
     assert answer.shape == (18, 3)
 
 
+def test_tasks_without_context_are_named(model):
+    frame = pd.DataFrame({"task": ["a", "a"], "x": [20.0, 30.0], "y": [300.0, 301.0]})
+    at = pd.DataFrame({"task": ["a", "b"], "x": [25.0, 25.0]})
+    with pytest.warns(MissingContextWarning, match="1 tasks have no context, 'b' for one"):
+        answer = model.predict_tasks(frame, at)
+    assert answer["task"].tolist() == ["a", "b"]
+    assert model.predict_tasks([], []) == []
+
+
+def test_many_contexts_are_warned_of_as_one_is(model):
+    large = (np.linspace(15, 45, 11), np.full(11, 300.0))
+    with pytest.warns(LargeContextWarning, match="a context has 11 rows"):
+        model.predict_tasks([large, ([20.0], [300.0])], [[25.0], [25.0]])
+
+
 def test_nothing_observed_is_the_prior(model):
     prior = model.condition().predict(GRID)
     np.testing.assert_array_equal(model.condition([], []).predict(GRID), prior)
@@ -240,6 +255,13 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
         (lambda m: m.condition().functional(lambda v: v[v > v.mean()], GRID), "as many numbers for each function"),
         (lambda m: m.predict_tasks([([1], [2])], pd.DataFrame()), "must both be frames"),
         (lambda m: m.predict_tasks([1], [GRID]), "context 0 must be a pair"),
+        (lambda m: m.predict_tasks([([1], [2])], []), "every context needs its rows of X"),
+        (
+            lambda m: m.predict_tasks(
+                pd.DataFrame({"task": ["a"], "x": [20.0], "y": [1.0]}), pd.DataFrame({"task": [None], "x": [1.0]})
+            ),
+            "the task column 'task' is empty",
+        ),
         (lambda m: m.predict_tasks(pd.DataFrame({"x": [1]}), pd.DataFrame({"x": [1]})), "unknown column 'task'"),
         (lambda m: m.condition().plot(output="z"), "unknown output 'z'"),
     ],
