@@ -184,9 +184,9 @@ def test_a_column_may_say_which_part_a_curve_is_of():
 @pytest.mark.parametrize(
     "groups, message",
     [
-        (["train", "val", "test"], "look like parts of a split; call them exactly train, validation, test"),
-        (["Train", "Validation"], "look like parts of a split"),
-        (["train", "test"], "none is 'validation'; mark some tasks as validation"),
+        (["train", "val", "test"], "look like the parts of a split: call them exactly train, validation, test, got"),
+        (["Train", "Validation"], "look like the parts of a split"),
+        (["train", "test"], "none of them is 'validation'; mark some tasks as validation"),
     ],
 )
 def test_parts_that_are_misnamed_or_missing_are_not_guessed(groups, message):
