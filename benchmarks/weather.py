@@ -223,14 +223,14 @@ def draw(model: FittedModel, questions: Sequence[Question]) -> None:
         for (top, bottom), (date, hour, temp, at, truth) in zip(axes.T, chosen, strict=True):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                draw_posterior(model.condition(hour[:, None], temp[:, None]), np.linspace(0, 23, 93)[:, None], ax=top)
+                draw_posterior(model.condition(hour[:, None], temp[:, None]), np.arange(24.0)[:, None], ax=top)
             top.plot(at, truth, "o", mfc="white", mec="black", ms=4, label="what came")
             top.set_title(date)
             warmest, when = day_maximum(model, hour, temp, at)
             bottom.hist(warmest.values, bins=24, color=BAND)
             bottom.axvline(max(temp.max(), truth.max()), color="black", label="what came")
             low, high = when.interval(0.9)
-            bottom.set(xlabel=f"highest temperature of the day; its hour: {low:.0f} to {high:.0f} (90%)", yticks=[])
+            bottom.set(xlabel=f"highest of the day; at {low:.0f} to {high:.0f} o'clock (90%)", yticks=[])
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     save_figure(figure, RESULTS / "forecasts.png")

@@ -90,7 +90,7 @@ class Predictor:
         answers: dict[int, Predictive] = {}
         for (context_slots, target_slots), numbers in self._group(sizes).items():
             # A group is filled up with repeats of its first tasks to a number of tasks that a program exists for.
-            filled = np.resize(numbers, round_up(len(numbers)))
+            filled = np.resize(numbers, _task_count(len(numbers)))
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(_pad_points(contexts[n], context_slots) for n in filled))
             targets = np.stack([_pad_rows(np.asarray(x_targets[n]), target_slots) for n in filled])
             keys = jax.vmap(lambda number: jax.random.fold_in(self._key, number))(jnp.asarray(filled))
@@ -120,6 +120,11 @@ class Predictor:
         for number, size in enumerate(sizes):
             groups[size].append(number)
         return groups
+
+
+def _task_count(count: int) -> int:
+    """As many tasks as a program is compiled for: few are worth programs of their own."""
+    return next((size for size in (1, 2, 4) if count <= size), round_up(count))
 
 
 def _pad_points(points: PointSet, size: int) -> PointSet:
