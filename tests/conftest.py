@@ -1,6 +1,9 @@
 """Shapes are checked while tests run: every annotated array of the package is compared with its annotation."""
 
+import gc
 import os
+
+gc.set_threshold(200_000, 20, 50)  # compiled programs are millions of objects that live on: to search them often is slow
 
 # Programs in tests run once or twice: compiling them without costly optimisation is what saves time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
