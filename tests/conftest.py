@@ -3,8 +3,6 @@
 import gc
 import os
 
-gc.set_threshold(200_000, 20, 50)  # compiled programs are millions of objects that live on: to search them often is slow
-
 # Programs in tests run once or twice: compiling them without costly optimisation is what saves time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
@@ -13,3 +11,5 @@ os.environ["MPNP_CACHE"] = "off"  # a program that an earlier run kept must not 
 from jaxtyping import install_import_hook
 
 install_import_hook("mpnp", "beartype.beartype").__enter__()
+
+gc.set_threshold(200_000, 20, 50)  # compiled programs are millions of objects that live on: to search them often is slow
