@@ -1,9 +1,22 @@
-"""The learning curve of a run: validation scores and what they had cost by then."""
+"""Runs of benchmarks: bring one to its end, and read its learning curve."""
 
 import json
+from pathlib import Path
 from typing import Any
 
-from mpnp.runs import RunDirectory
+from mpnp import checkpoint
+from mpnp.runs import RunConfig, RunDirectory
+from mpnp.train import resume, train
+
+
+def finish(config: RunConfig, directory: Path) -> RunDirectory:
+    """The run of this configuration, trained from wherever it is to its end."""
+    run = RunDirectory(directory)
+    if not run.config_file.exists():
+        train(config, directory)
+    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < config.recipe.steps:
+        resume(directory)
+    return run
 
 
 def read_curve(run: RunDirectory) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from curves import finish
 from measure import markdown, peak_gigabytes
 
-from mpnp import checkpoint
 from mpnp.completion import choose_pixels, complete, completion_figure
 from mpnp.evaluate import evaluate_run
 from mpnp.pictures import save_figure
@@ -25,7 +25,6 @@ from mpnp.records import read_json, write_atomically, write_json
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.image_sets import image_shape
-from mpnp.train import resume, train
 
 RESULTS = Path(__file__).parents[1] / "results" / "images"
 ALL = ("cnp", "np", "bnp", "mpnp", "canp", "anp", "banp", "mpanp")
@@ -72,11 +71,8 @@ def recipe_for(name: str) -> Recipe:
 
 def make_record(name: str, model: str, directory: Path) -> dict[str, Any]:
     """Train and score one model."""
-    run, recipe = RunDirectory(directory), recipe_for(name)
-    if not run.config_file.exists():
-        train(RunConfig(model, name, recipe=recipe), directory)
-    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < recipe.steps:
-        resume(directory)
+    recipe = recipe_for(name)
+    finish(RunConfig(model, name, recipe=recipe), directory)
     started = time.process_time()
     score = evaluate_run(directory, num_tasks=NUM_TEST, num_samples=NUM_SAMPLES)
     seconds = time.process_time() - started

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from curves import read_curve
+from curves import finish, read_curve
 from matplotlib import pyplot as plt
 
 from mpnp.evaluate import evaluate_run
@@ -19,8 +19,7 @@ from mpnp.models.parts import POOLED
 from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import RECIPES
 from mpnp.records import read_json, write_atomically, write_json
-from mpnp.runs import RunConfig, RunDirectory
-from mpnp.train import resume, train
+from mpnp.runs import RunConfig
 
 RESULTS = Path(__file__).parents[1] / "results" / "learning-curves"
 NUM_TEST_TASKS = 2_560
@@ -42,11 +41,7 @@ def main() -> None:
 
 def make_record(model: str, directory: Path) -> dict[str, Any]:
     """Train and score one model."""
-    run = RunDirectory(directory)
-    if run.config_file.exists():
-        resume(directory)
-    else:
-        train(RunConfig(model, recipe=RECIPES["quick"]), directory)
+    run = finish(RunConfig(model, recipe=RECIPES["quick"]), directory)
     test = evaluate_run(directory, num_tasks=NUM_TEST_TASKS)
     return {"kind": "learning-curve", "model": model, "curve": read_curve(run), "test": test}
 

@@ -16,13 +16,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from curves import finish
 from measure import markdown
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-from mpnp import checkpoint
 from mpnp.evaluate import evaluate_run
 from mpnp.fitted import load
 from mpnp.metrics import summarise
@@ -36,7 +36,6 @@ from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import make_scorer
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
-from mpnp.train import resume, train
 from mpnp.typicality import Reference, half_scores
 
 RESULTS = Path(__file__).parents[1] / "results" / "predator-prey"
@@ -92,11 +91,8 @@ def make_record(world: str, model: str, directory: Path) -> None:
     out = RESULTS / f"{world}-{model}.json"
     if out.exists():
         return
-    run, recipe = RunDirectory(directory), dataclasses.replace(RECIPES["fast"], steps=STEPS, validate_every=100)
-    if not run.config_file.exists():
-        train(RunConfig(model, world, recipe=recipe), directory)
-    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < recipe.steps:
-        resume(directory)
+    recipe = dataclasses.replace(RECIPES["fast"], steps=STEPS, validate_every=100)
+    finish(RunConfig(model, world, recipe=recipe), directory)
     record = {
         "kind": "predator-prey",
         "simulated": evaluate_run(directory, num_tasks=NUM_SIMULATED, num_samples=NUM_SAMPLES),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from curves import read_curve
+from curves import finish, read_curve
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from measure import markdown
@@ -21,8 +21,7 @@ from mpnp import checkpoint
 from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
 from mpnp.records import read_json, write_atomically, write_json
-from mpnp.runs import RunConfig, RunDirectory
-from mpnp.train import resume, train
+from mpnp.runs import RunConfig
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes"
 MIDDLE, LARGEST = LEARNING_RATE_GRID[2], LEARNING_RATE_GRID[4]
@@ -63,11 +62,7 @@ def main() -> None:
 
 def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
     """Train if need be, then gather validation scores and what they cost."""
-    run = RunDirectory(directory)
-    if not run.config_file.exists():
-        train(config, directory)
-    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < config.recipe.steps:
-        resume(directory)
+    run = finish(config, directory)
     card = checkpoint.read_card(run.last)
     return {"kind": "recipe-curve", "config": card["config"], "curve": read_curve(run), "environment": card["environment"]}
 

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +16,7 @@ import jax
 
 from mpnp.errors import RunError
 
-__all__ = ["environment", "read_json", "write_atomically", "write_json"]
+__all__ = ["environment", "read_json", "whole_or_not_at_all", "write_atomically", "write_json"]
 
 
 @functools.cache
@@ -41,16 +41,23 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}; choose a directory you may write to") from None
-    try:
+    with whole_or_not_at_all(path, lambda: os.unlink(temporary)):
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def whole_or_not_at_all(path: Path, undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was begun, if anything stops it before the end; what the system refuses is said in our words."""
+    try:
+        yield
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            undo()
         if isinstance(error, OSError):
             raise RunError(f"cannot write {path}: {error.strerror}") from None
         raise

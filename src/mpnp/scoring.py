@@ -27,8 +27,6 @@ def make_scorer(source: TaskSource, *, num_samples: int) -> Scorer:
 
     One prediction at all points of a task serves its context, target and task scores, so all three see the same draws.
     """
-    # Stored data go to the device once, not with every chunk.
-    source = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, source)
 
     @eqx.filter_jit
     def score_chunk(

@@ -1,6 +1,5 @@
 """Data sets on disk: named arrays in a folder, written whole or not at all, read through memory maps."""
 
-import contextlib
 import os
 import shutil
 import tempfile
@@ -12,7 +11,7 @@ import numpy as np
 
 from mpnp.errors import RunError
 from mpnp.folders import cache_folder
-from mpnp.records import read_json, write_json
+from mpnp.records import read_json, whole_or_not_at_all, write_json
 
 __all__ = ["data_directory", "load_arrays", "save_arrays"]
 
@@ -31,7 +30,7 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], about: Mappin
         temporary = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
     except OSError as error:
         raise RunError(f"cannot write {directory}: {error.strerror}; name a folder with {VARIABLE}") from None
-    try:
+    with whole_or_not_at_all(directory, lambda: shutil.rmtree(temporary)):
         for name, array in arrays.items():
             with (temporary / f"{name}.npy").open("wb") as file:
                 np.save(file, array, allow_pickle=False)
@@ -42,12 +41,6 @@ def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], about: Mappin
             if directory.exists():
                 os.replace(directory, Path(old) / directory.name)
             os.replace(temporary, directory)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(temporary)
-        if isinstance(error, OSError):
-            raise RunError(f"cannot write {directory}: {error.strerror}") from None
-        raise
 
 
 def load_arrays(directory: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:

@@ -120,16 +120,15 @@ def download(name: str, *, address: str | None = None) -> Path:
 
 
 def _keep(name: str, parts: Parts, about: dict[str, Any]) -> dict[str, Any]:
-    shape = parts["train"].shape[1:]
+    height, width, channels = shape = parts["train"].shape[1:]
+    if height * width < 6:
+        raise InputError(f"{name}: images of {height} x {width} pixels are too small; six pixels are the least")
     for part, images in parts.items():
         if images.shape[1:] != shape:
             raise InputError(f"{name}: images of the {part} part are {images.shape[1:]}, those of training {shape}")
-        if images[0].size < 6 * images.shape[-1] if len(images) else False:
-            raise InputError(f"{name}: images of {shape[0]} x {shape[1]} pixels are too small; six pixels are the least")
         if not len(images):
             raise InputError(f"{name} has no images for the {part} part; more are needed")
     about = {"images": {part: len(images) for part, images in parts.items()}, "shape": list(shape), **about}
-    height, width, channels = shape
     flat = {part: images.reshape(len(images), height * width, channels) for part, images in parts.items()}
     save_arrays(store_of(name), flat, about)
     return about

@@ -9,12 +9,12 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 
 from mpnp.errors import InputError
 from mpnp.tasks.task import Task
 
-__all__ = ["AbstractProcess", "AbstractTaskFamily", "FunctionFamily", "sample_sizes"]
+__all__ = ["AbstractProcess", "AbstractTaskFamily", "FunctionFamily", "leading_slots", "sample_sizes"]
 
 
 class AbstractTaskFamily(eqx.Module):
@@ -64,13 +64,20 @@ class FunctionFamily(AbstractTaskFamily):
         num_context, num_target = sample_sizes(self.max_points, key=sizes_key)
         x = jax.random.uniform(x_key, (self.max_points, self.x_dim), minval=self.low, maxval=self.high)
         y = self.process(x, self.process_key(key))
-        slot = jnp.arange(self.max_points)
-        in_context = slot < num_context
-        return Task(x, y, in_context, ~in_context & (slot < num_context + num_target))
+        return Task(x, y, *leading_slots(self.max_points, num_context, num_target))
 
     def process_key(self, key: PRNGKeyArray) -> PRNGKeyArray:
         """The part of a task's key that draws its function, from which an oracle can recover what was drawn."""
         return jax.random.split(key, 3)[2]
+
+
+def leading_slots(
+    num_slots: int, num_context: Int[Array, ""], num_target: Int[Array, ""]
+) -> tuple[Bool[Array, " slot"], Bool[Array, " slot"]]:
+    """Masks of a context in the first slots and a target in the next."""
+    slot = jnp.arange(num_slots)
+    in_context = slot < num_context
+    return in_context, ~in_context & (slot < num_context + num_target)
 
 
 def sample_sizes(max_points: int, *, key: PRNGKeyArray, min_points: int = 3) -> tuple[Int[Array, ""], Int[Array, ""]]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray, UInt8
 
-from mpnp.tasks.families import AbstractTaskFamily, sample_sizes
+from mpnp.tasks.families import AbstractTaskFamily, leading_slots, sample_sizes
 from mpnp.tasks.task import Task
 
 __all__ = ["CompletionFamily", "PixelFamily", "colours", "positions"]
@@ -34,12 +34,8 @@ class PixelFamily(AbstractImageFamily):
         slots = min(MAX_POINTS, self.height * self.width)
         num_context, num_target = sample_sizes(slots, key=size_key)
         chosen = _random_order(self.height * self.width, order_key)[:slots]
-        slot = jnp.arange(slots)
-        in_context = slot < num_context
-        in_target = ~in_context & (slot < num_context + num_target)
-        return Task(
-            jnp.asarray(positions(self.height, self.width))[chosen], colours(self.pixels[image][chosen]), in_context, in_target
-        )
+        where = jnp.asarray(positions(self.height, self.width))[chosen]
+        return Task(where, colours(self.pixels[image][chosen]), *leading_slots(slots, num_context, num_target))
 
 
 class CompletionFamily(AbstractImageFamily):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from mpnp.tasks.families import AbstractTaskFamily
+from mpnp.tasks.families import AbstractTaskFamily, leading_slots
 from mpnp.tasks.task import Task
 from mpnp.tasks.trajectories import MIN_POINTS, standardise
 
@@ -57,10 +57,8 @@ class VariedPredation(AbstractTaskFamily):
         context_key, target_key = jax.random.split(size_key)
         num_context = jax.random.randint(context_key, (), MIN_POINTS, self.num_points - MIN_POINTS)
         num_target = jax.random.randint(target_key, (), MIN_POINTS, self.num_points - num_context)
-        slot = jnp.arange(self.num_points)
-        in_context = slot < num_context
-        in_target = ~in_context & (slot < num_context + num_target)
-        return standardise(moment[:, None], jnp.exp(measured), in_context, in_target)
+        masks = leading_slots(self.num_points, num_context, num_target)
+        return standardise(moment[:, None], jnp.exp(measured), *masks)
 
     def _path(self, duration: Array, ratio: Array, crowding: Array, shocks: Array, key: PRNGKeyArray) -> Float[Array, "step 2"]:
         """Logarithms of predators and prey over time, by steps that keep cycles closed; it starts somewhere on a cycle."""

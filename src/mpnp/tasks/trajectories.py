@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from mpnp.tasks.families import AbstractTaskFamily
+from mpnp.tasks.families import AbstractTaskFamily, leading_slots
 from mpnp.tasks.task import Task
 
 __all__ = ["SeriesFamily", "TrajectoryFamily", "standardise"]
@@ -36,9 +36,7 @@ class TrajectoryFamily(AbstractTaskFamily):
         slot = jnp.arange(num_slots)
         lot = jnp.where(slot < count, jax.random.uniform(order_key, (num_slots,)), jnp.inf)
         points = self.events[trajectory][jnp.argsort(lot)]
-        in_context = slot < num_context
-        in_target = ~in_context & (slot < num_context + num_target)
-        return standardise(points[:, :1], points[:, 1:], in_context, in_target)
+        return standardise(points[:, :1], points[:, 1:], *leading_slots(num_slots, num_context, num_target))
 
 
 class SeriesFamily(AbstractTaskFamily):
