@@ -14,6 +14,8 @@ def finish(config: RunConfig, directory: Path) -> RunDirectory:
     run = RunDirectory(directory)
     if not run.config_file.exists():
         train(config, directory)
+    elif run.config() != config:
+        raise SystemExit(f"{directory} holds a run of another recipe; move it away, or name another folder with --runs")
     elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < config.recipe.steps:
         resume(directory)
     return run

@@ -24,7 +24,7 @@ from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
 from mpnp.records import environment, write_atomically, write_json
 from mpnp.runs import RunConfig
-from mpnp.tasks.catalogue import find_family
+from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TaskSource
 
 
@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     way = ["--whole"] if options.whole else []
     if options.one is not None:
-        print(json.dumps(measure(options.one, whole_batch if options.whole else pieces)))
+        print(json.dumps(measure(options.one, whole_batch if options.whole else training_step)))
         return
     rows = []
     for model in options.models:
@@ -48,13 +48,13 @@ def main() -> None:
     write_atomically(RESULTS / f"{name}.md", lambda file: file.write(tabulate(rows).encode()))
 
 
-def pieces(config: RunConfig) -> Callable[[], Any]:
+def training_step(config: RunConfig) -> Callable[[], Any]:
     """The step of `mpnp train`."""
     from mpnp.devices import batch_mesh, replicate
     from mpnp.step import initial_state, make_step
 
     mesh = batch_mesh(config.recipe.batch_size)
-    step, state = make_step(config, find_family(config.task), mesh), replicate(mesh, initial_state(config))
+    step, state = make_step(config, find_problem(config.task).training, mesh), replicate(mesh, initial_state(config))
     indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
     return lambda: step(state, indices, 0)
 
@@ -75,7 +75,7 @@ def whole_batch(config: RunConfig) -> Callable[[], Any]:
 
 def batch_gradient(config: RunConfig) -> Callable[[Any], Any]:
     """The gradient of a batch of tasks, drawn anew."""
-    recipe, source = config.recipe, TaskSource(find_family(config.task), jax.random.key(1))
+    recipe, source = config.recipe, TaskSource(find_problem(config.task).training, jax.random.key(1))
 
     @eqx.filter_grad
     def gradient(model: Any) -> jax.Array:

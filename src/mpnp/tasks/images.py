@@ -48,11 +48,12 @@ class CompletionFamily(AbstractImageFamily):
     def numbered(self, index: Integer[Array, ""], key: PRNGKeyArray) -> Task:
         order_key, size_key = jax.random.split(key)
         num_pixels = self.height * self.width
-        num_context, _ = sample_sizes(min(MAX_POINTS, num_pixels), key=size_key)
+        context_slots = min(MAX_POINTS, num_pixels)
+        num_context, _ = sample_sizes(context_slots, key=size_key)
         order = _random_order(num_pixels, order_key)
         in_context = jnp.arange(num_pixels) < num_context
-        pixels = self.pixels[index % len(self.pixels)]
-        return Task(jnp.asarray(positions(self.height, self.width))[order], colours(pixels[order]), in_context, ~in_context)
+        where, pixels = jnp.asarray(positions(self.height, self.width)), self.pixels[index % len(self.pixels)]
+        return Task(where[order], colours(pixels[order]), in_context, ~in_context, context_slots)
 
 
 def positions(height: int, width: int) -> Float[np.ndarray, "pixel 2"]:
