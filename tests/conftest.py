@@ -8,8 +8,18 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llv
 
 os.environ["MPNP_CACHE"] = "off"  # a program that an earlier run kept must not decide a test
 
+import jax
+import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("mpnp", "beartype.beartype").__enter__()
 
 gc.set_threshold(200_000, 20, 50)  # compiled programs are millions of objects that live on: to search them often is slow
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_programs():
+    """Each holds pieces of memory, of which a process may have some ten thousands only; no file needs those of another."""
+    yield
+    jax.clear_caches()
+    gc.collect()
