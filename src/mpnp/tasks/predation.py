@@ -11,73 +11,149 @@ from mpnp.tasks.families import AbstractTaskFamily, leading_slots
 from mpnp.tasks.task import Task
 from mpnp.tasks.trajectories import MIN_POINTS, standardise
 
-__all__ = ["VariedPredation"]
+__all__ = ["LotkaVolterraRates", "MayRates", "VariedPredation", "follow"]
 
-LOWEST, HIGHEST = -6.0, 4.0
-"""Bounds on logarithms of populations, relative to the equilibrium: no species dies out, none grows without end."""
+LOWEST, HIGHEST, FASTEST = -8.0, 4.0, 10.0
+"""Bounds on logarithms of populations, so that none dies out or grows without end, and on how fast they change."""
+
+Rate = Float[Array, ""]
+
+
+class LotkaVolterraRates(eqx.Module):
+    """Lotka and Volterra's equations with crowding of the prey, in units in which small cycles last 2 pi.
+
+    Logarithms w of predators and u of prey are relative to their equilibrium.
+    """
+
+    ratio: Rate
+    crowding: Rate
+
+    def prey_growth(self, predators: Rate, prey: Rate) -> Rate:
+        """du/dt."""
+        return self.ratio * (-jnp.expm1(predators) - self.crowding * jnp.expm1(prey))
+
+    def predator_growth(self, predators: Rate, prey: Rate) -> Rate:
+        """dw/dt."""
+        return jnp.expm1(prey) / self.ratio
+
+    def shocks_for(self, amplitude: Rate) -> Rate:
+        """Shocks under which the logarithm of the prey has about this standard deviation, by the linearised equations."""
+        return amplitude * jnp.sqrt(2 * self.ratio * self.crowding / (1 + self.ratio**2))
+
+
+class MayRates(eqx.Module):
+    """May's equations, a year the unit: predators that are soon sated, and that are at most as many as the prey feed.
+
+    With rates as they have been estimated for hares and lynx, cycles need no shocks to last.
+    """
+
+    growth: Rate
+    hunger: Rate
+    satiation: Rate
+    turnover: Rate
+
+    def prey_growth(self, predators: Rate, prey: Rate) -> Rate:
+        """du/dt."""
+        return -self.growth * jnp.expm1(prey) - self.hunger * jnp.exp(predators) / (jnp.exp(prey) + self.satiation)
+
+    def predator_growth(self, predators: Rate, prey: Rate) -> Rate:
+        """dw/dt."""
+        return -self.turnover * jnp.expm1(predators - prey)
+
+
+def follow(
+    rates: LotkaVolterraRates | MayRates,
+    start: Float[Array, " 2"],
+    shocks: Float[Array, "step 2"],
+    step: Rate,
+) -> Float[Array, "step 2"]:
+    """Logarithms of predators and prey over time; the shocks are in units of a unit time's standard deviation."""
+
+    def move(state: Float[Array, " 2"], shock: Float[Array, " 2"]) -> tuple[Float[Array, " 2"], Float[Array, " 2"]]:
+        predators, prey = state
+        kick = jnp.sqrt(step) * shock
+        # One after the other: moved together, the two would spiral outward with every cycle.
+        growth = jnp.clip(rates.prey_growth(predators, prey), -FASTEST, FASTEST)
+        prey = jnp.clip(prey + step * growth + kick[1], LOWEST, HIGHEST)
+        growth = jnp.clip(rates.predator_growth(predators, prey), -FASTEST, FASTEST)
+        predators = jnp.clip(predators + step * growth + kick[0], LOWEST, HIGHEST)
+        state = jnp.stack([predators, prey])
+        return state, state
+
+    return jax.lax.scan(move, start, shocks, unroll=4)[1]
 
 
 class VariedPredation(AbstractTaskFamily):
-    """Lotka–Volterra equations with random rates, a random carrying capacity and random shocks, measured with random errors.
+    """Populations under random rates and shocks, by Lotka and Volterra's equations or by May's, as trappers would see them.
 
-    Logarithms u of prey and v of predators, both relative to their equilibrium, follow
-
-        du = r (1 - exp v - k (exp u - 1)) dt + s dW,    dv = (exp u - 1) / r dt + s dW',
-
-    in units in which small cycles last 2 pi. They are measured at random or regular times, with errors that scale with the
-    population. Sizes of context and target, and the scaling, are those of `TrajectoryFamily`.
+    They are counted at random or regular times, with errors that scale with the population and differ between the species,
+    under a slow drift of the trade that both share, and one of them up to a year late. Ranges are what is known of such
+    populations in general: cycles of six to sixteen years, seen for 60 to 100 years, peaks 2 to 50 times as high as troughs.
+    Sizes of context and target, and the scaling, are those of `TrajectoryFamily`.
     """
 
     num_points: int = eqx.field(static=True, default=100)
     num_steps: int = eqx.field(static=True, default=2_000)
-    cycles: tuple[float, float] = eqx.field(static=True, default=(2.0, 20.0))
-    ratio: tuple[float, float] = eqx.field(static=True, default=(0.4, 2.5))
-    crowding: tuple[float, float] = eqx.field(static=True, default=(0.002, 0.2))
-    shocks: tuple[float, float] = eqx.field(static=True, default=(0.02, 0.6))
-    errors: tuple[float, float] = eqx.field(static=True, default=(0.005, 0.4))
+    burn_in: int = eqx.field(static=True, default=600)
     x_dim: int = eqx.field(static=True, default=1)
     y_dim: int = eqx.field(static=True, default=2)
 
     def sample(self, key: PRNGKeyArray) -> Task:
-        rates_key, path_key, time_key, error_key, size_key = jax.random.split(key, 5)
-        cycles, ratio, crowding, shocks, errors = (
-            _log_uniform(low, high, key)
-            for (low, high), key in zip(
-                (self.cycles, self.ratio, self.crowding, self.shocks, self.errors), jax.random.split(rates_key, 5), strict=True
-            )
-        )
-        duration = 2 * math.pi * cycles
-        path = self._path(duration, ratio, crowding, shocks, path_key)
-        regular_key, random_key, order_key = jax.random.split(time_key, 3)
-        evenly = jax.random.permutation(order_key, (jnp.arange(self.num_points) + 0.5) / self.num_points)
-        by_chance = jax.random.uniform(random_key, (self.num_points,))
-        moment = jnp.where(jax.random.bernoulli(regular_key), evenly, by_chance)
-        measured = path[(moment * self.num_steps).astype(int)] + errors * jax.random.normal(error_key, (self.num_points, 2))
-
+        path_key, time_key, error_key, size_key = jax.random.split(key, 4)
+        path = self._path(path_key)
+        moment = self._moments(time_key)
+        measured = self._measure(path, moment, error_key)
         context_key, target_key = jax.random.split(size_key)
         num_context = jax.random.randint(context_key, (), MIN_POINTS, self.num_points - MIN_POINTS)
         num_target = jax.random.randint(target_key, (), MIN_POINTS, self.num_points - num_context)
         masks = leading_slots(self.num_points, num_context, num_target)
         return standardise(moment[:, None], jnp.exp(measured), *masks)
 
-    def _path(self, duration: Array, ratio: Array, crowding: Array, shocks: Array, key: PRNGKeyArray) -> Float[Array, "step 2"]:
-        """Logarithms of predators and prey over time, by steps that keep cycles closed; it starts somewhere on a cycle."""
-        start_key, shock_key = jax.random.split(key)
-        step = duration / self.num_steps
+    def _path(self, key: PRNGKeyArray) -> Float[Array, "step 2"]:
+        """Logarithms of predators and prey, after a time in which the start is forgotten."""
+        which_key, rates_key, start_key, shock_key = jax.random.split(key, 4)
+        shocks = jax.random.normal(shock_key, (self.burn_in + self.num_steps, 2))
+        start = jax.random.normal(start_key, (2,))
 
-        def move(state: Float[Array, " 2"], shock: Float[Array, " 2"]) -> tuple[Float[Array, " 2"], Float[Array, " 2"]]:
-            predators, prey = state
-            kick = jnp.sqrt(step) * shocks * shock
-            # One after the other: moved together, the two would spiral outward with every cycle.
-            growth = ratio * (-jnp.expm1(predators) - crowding * jnp.expm1(prey))
-            prey = jnp.clip(prey + step * growth + kick[1], LOWEST, HIGHEST)
-            predators = jnp.clip(predators + step * jnp.expm1(prey) / ratio + kick[0], LOWEST, HIGHEST)
-            state = jnp.stack([predators, prey])
-            return state, state
+        def lotka_volterra() -> Float[Array, "step 2"]:
+            keys = jax.random.split(rates_key, 4)
+            rates = LotkaVolterraRates(ratio=_log_uniform(0.8, 2.5, keys[0]), crowding=_log_uniform(0.02, 0.4, keys[1]))
+            amplitude = jax.random.uniform(keys[2], minval=0.4, maxval=1.4)
+            duration = 2 * math.pi * jax.random.uniform(keys[3], minval=5.0, maxval=14.0)
+            first = amplitude * start * jnp.stack([1 / rates.ratio, jnp.ones(())])
+            return follow(rates, first, rates.shocks_for(amplitude) * shocks, duration / self.num_steps)
 
-        return jax.lax.scan(
-            move, jax.random.normal(start_key, (2,)), jax.random.normal(shock_key, (self.num_steps, 2)), unroll=4
-        )[1]
+        def may() -> Float[Array, "step 2"]:
+            ranges = ((1.0, 2.5), (1.5, 4.0), (0.03, 0.15), (0.5, 1.2), (0.1, 0.5), (60.0, 100.0))
+            drawn = [_log_uniform(*ends, key) for ends, key in zip(ranges, jax.random.split(rates_key, 6), strict=True)]
+            *rates, strength, years = drawn
+            return follow(MayRates(*rates), 0.5 * start - 1.0, strength * shocks, years / self.num_steps)
+
+        return jnp.where(jax.random.bernoulli(which_key), lotka_volterra(), may())[self.burn_in :]
+
+    def _moments(self, key: PRNGKeyArray) -> Float[Array, " point"]:
+        """Times of the counts, as shares of the whole, in random order."""
+        regular_key, random_key, order_key = jax.random.split(key, 3)
+        evenly = jax.random.permutation(order_key, (jnp.arange(self.num_points) + 0.5) / self.num_points)
+        return jnp.where(jax.random.bernoulli(regular_key, 0.8), evenly, jax.random.uniform(random_key, (self.num_points,)))
+
+    def _measure(
+        self, path: Float[Array, "step 2"], moment: Float[Array, " point"], key: PRNGKeyArray
+    ) -> Float[Array, "point 2"]:
+        """Logarithms of what is counted, about a mean of zero."""
+        keys = jax.random.split(key, 7)
+        delay = jax.random.uniform(keys[0], (2,), minval=-1.0, maxval=1.0) / 80 * jnp.array([1.0, 0.0])
+        slot = (jnp.clip(moment[:, None] + delay, 0.0, 0.9999) * self.num_steps).astype(int)
+        seen = jnp.take_along_axis(path, slot, axis=0)
+        errors = jnp.stack([_log_uniform(0.05, 0.3, keys[1]), _log_uniform(0.1, 0.5, keys[2])])
+        errors = errors * jax.random.normal(keys[3], (self.num_points, 2))
+        waves, phase = (
+            jax.random.uniform(keys[4], minval=0.3, maxval=1.5),
+            jax.random.uniform(keys[5], maxval=2 * math.pi),
+        )
+        drift = _log_uniform(0.05, 0.5, keys[6]) * jnp.sin(2 * math.pi * waves * moment + phase)
+        counted = seen + errors + drift[:, None]
+        return counted - counted.mean(axis=0)
 
 
 def _log_uniform(low: float, high: float, key: PRNGKeyArray) -> Float[Array, ""]:
