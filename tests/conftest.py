@@ -4,7 +4,10 @@ import gc
 import os
 
 # Programs in tests run once or twice: compiling them without costly optimisation is what saves time.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
+)
 
 os.environ["MPNP_CACHE"] = "off"  # a program that an earlier run kept must not decide a test
 
@@ -23,3 +26,13 @@ def forget_compiled_programs():
     yield
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture(scope="module")
+def few_held_out_contexts():
+    """Fits judge themselves by few contexts, so that they are done soon."""
+    from mpnp import fitting
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "REFERENCE_CONTEXTS", 40)
+        yield

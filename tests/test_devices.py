@@ -23,7 +23,7 @@ TRAIN = [
 
 def start(out, *options, host_devices=1):
     """A real process: the number of host devices is fixed when JAX starts."""
-    flags = f"--xla_force_host_platform_device_count={host_devices} --xla_backend_optimization_level=0"
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={host_devices}"
     # Devices of one host wait for each other in threads of one pool, which must therefore hold more than all of them.
     environment = {**os.environ, "XLA_FLAGS": flags, "NPROC": "8", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-m", "mpnp", *TRAIN, "--out", str(out), *options]

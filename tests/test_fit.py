@@ -24,10 +24,10 @@ from mpnp.estimator import NeuralProcessRegressor
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import load
 from mpnp.fitting import fit_curves, resume_fit
-from mpnp.runs import load_model
+from mpnp.runs import RunDirectory, load_model, starting_model
 from mpnp.train import _Loop
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("few_held_out_contexts")]
 
 OPTIONS = FitOptions("cnp", steps=60, batch_size=8, num_samples=2, learning_rate=1e-2)
 GRID = np.linspace(12, 47, 6)
@@ -41,15 +41,8 @@ def lines(num_curves=30):
     )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_held_out_contexts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "REFERENCE_CONTEXTS", 40)
-        yield
-
-
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(tmp_path_factory, few_held_out_contexts):
     out = tmp_path_factory.mktemp("fit") / "model"
     model = fit_curves(lines(), OPTIONS, settings=SETTINGS, out=out, quiet=True)
     return model, out
@@ -163,27 +156,29 @@ def weights(model) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(model.network)]
 
 
-@pytest.mark.parametrize("stage", ["cnp", "mpnp"])
-def test_a_martingale_model_starts_from_its_core_and_resumes_in_any_stage(stage, tmp_path, monkeypatch):
+def test_a_martingale_model_starts_from_its_core_and_resumes_in_any_stage(tmp_path, monkeypatch):
     options = dataclasses.replace(OPTIONS, model="mpnp", steps=20, patience=99)
     straight = fit_curves(lines(), options, settings=SETTINGS, out=tmp_path / "straight", quiet=True)
     assert straight.card.model == "mpnp" and straight.card.about["stages"] == {"cnp": 20, "mpnp": 20}
     validate, met = _Loop._validate, {}
 
-    def interrupt(self, state, progress):
-        met.setdefault(self.config.model, state.model)
-        if (self.config.model, progress.step) == (stage, 10):
+    def interrupt_once_in_each_stage(self, state, progress):
+        if progress.step == 10 and self.config.model not in met:
+            met[self.config.model] = state.model
             raise KeyboardInterrupt
         return validate(self, state, progress)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(_Loop, "_validate", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            fit_curves(lines(), options, settings=SETTINGS, out=tmp_path / "broken", quiet=True)
-    if stage == "mpnp":
-        core, _, _ = load_model(tmp_path / "broken" / "training" / "cnp")
-        assert eqx.tree_equal(core.decoder, met["mpnp"].decoder)
-    resumed = resume_fit(tmp_path / "broken", quiet=True)
+    out = tmp_path / "broken"
+    monkeypatch.setattr(_Loop, "_validate", interrupt_once_in_each_stage)
+    with pytest.raises(KeyboardInterrupt):
+        fit_curves(lines(), options, settings=SETTINGS, out=out, quiet=True)
+    with pytest.raises(KeyboardInterrupt):
+        resume_fit(out, quiet=True)
+    assert list(met) == ["cnp", "mpnp"]
+    core, _, _ = load_model(out / "training" / "cnp")
+    begun = starting_model(RunDirectory(out / "training" / "mpnp").config())
+    assert eqx.tree_equal(core.decoder, begun.decoder) and not eqx.tree_equal(core.decoder, met["mpnp"].decoder)
+    resumed = resume_fit(out, quiet=True)
     assert all((a == b).all() for a, b in zip(weights(resumed), weights(straight), strict=True))
 
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from mpnp import fitting
 from mpnp.fitted import OutsideRangeWarning
 from test_cli import call
 
@@ -33,10 +32,8 @@ def tables(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def model(tables):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "REFERENCE_CONTEXTS", 20)
-        answer = call("fit", tables / "data.csv", *NAMES, *SMALL, "--out", tables / "model")
+def model(tables, few_held_out_contexts):
+    answer = call("fit", tables / "data.csv", *NAMES, *SMALL, "--out", tables / "model")
     assert answer.code == 0, answer.err
     return tables / "model", answer
 
@@ -123,7 +120,7 @@ def test_without_context_the_prior_answers_for_named_tasks_too(model, tables):
     assert answer.code == 0 and len(answer.out.splitlines()) == 7  # a header and six rows
 
 
-def test_a_licence_and_test_scores_are_kept_in_the_card(tables):
+def test_a_licence_and_test_scores_are_kept_in_the_card(tables, few_held_out_contexts):
     out = tables / "licensed"
     answer = call("fit", tables / "data.csv", *NAMES, *SMALL, "--test", 0.2, "--licence", "CC0", "--out", out)
     assert answer.code == 0 and "test (kept aside)" in answer.out

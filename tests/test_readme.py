@@ -38,7 +38,7 @@ def test_the_predictor_of_the_docs_answers_one_task_and_many(monkeypatch):
     assert [posterior.mean.shape for posterior in names["posteriors"]] == [(50, 1)] * 3
 
 
-def test_the_fit_of_the_docs_asks_for_the_maximum_of_a_day(monkeypatch):
+def test_the_fit_of_the_docs_asks_for_the_maximum_of_a_day(monkeypatch, few_held_out_contexts):
     monkeypatch.chdir(ROOT)
     (block,) = code_blocks("docs/own-data.md", "python")
     names = {}
@@ -58,7 +58,7 @@ def test_the_task_family_of_the_docs_draws_tasks():
     assert np.all(np.abs(task.y) <= 1)
 
 
-def test_the_example_forecasts_a_day(monkeypatch, tmp_path, capsys):
+def test_the_example_forecasts_a_day(monkeypatch, tmp_path, capsys, few_held_out_contexts):
     out = tmp_path / "forecast.png"
     monkeypatch.setattr(sys, "argv", ["weather.py", "--model", "cnp", "--steps", "10", "--out", str(out)])
     monkeypatch.setenv("MPLBACKEND", "agg")
