@@ -29,7 +29,7 @@ from mpnp.tasks.image_sets import image_shape
 
 RESULTS = Path(__file__).parents[1] / "results" / "images"
 ALL = ("cnp", "np", "bnp", "mpnp", "canp", "anp", "banp", "mpanp")
-STEPS = {"mnist": 1_000, "svhn": 300, "celeba": 300}
+STEPS = {"mnist": 1_000, "svhn": 100, "celeba": 100}
 BATCH_SIZE = 16
 """Small: at equal cost, many small steps of Muon learnt more than few large ones (CANP on validation digits)."""
 
