@@ -26,7 +26,9 @@ NUM_TASKS = 256
 JITTER = 1e-8
 """Added to the variance of drawn functions, as a share of the prior's, so that rounding leaves a covariance positive."""
 
-Points = Float[np.ndarray, "*#batch point input"]
+Some = Float[np.ndarray, "*#batch some input"]
+Others = Float[np.ndarray, "*#batch other input"]
+Pairs = Float[np.ndarray, "*batch some other"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Kernel:
             if not (np.isfinite(value) and value > 0):
                 raise InputError(f"the kernel's {name} must be a positive number, got {value}")
 
-    def __call__(self, a: Points, b: Points) -> Float[np.ndarray, "*batch a b"]:
+    def __call__(self, a: Some, b: Others) -> Pairs:
         return self.amplitude**2 * np.exp(-_squared_distance(a, b) / (2 * self.length**2))
 
 
@@ -107,7 +109,7 @@ def learn_kernel(family: FunctionFamily, *, num_tasks: int = NUM_TASKS, seed: in
     found = minimize(
         _negative_log_likelihood,
         np.log([0.5, 0.1, 0.05]),
-        args=(_squared_distance(x, x), y, np.asarray(tasks.mask)),
+        args=(_squared_distance(x, x), y, np.asarray(tasks.context_mask | tasks.target_mask)),
         jac=True,
         method="L-BFGS-B",
         bounds=[(np.log(1e-3), np.log(1e3))] * 3,
@@ -138,5 +140,5 @@ def _negative_log_likelihood(
     return float(value / count), np.array([(slope * part).sum() for part in derivatives]) / count
 
 
-def _squared_distance(a: Points, b: Points) -> Float[np.ndarray, "*batch a b"]:
+def _squared_distance(a: Some, b: Others) -> Pairs:
     return ((a[..., :, None, :] - b[..., None, :, :]) ** 2).sum(axis=-1)

@@ -29,7 +29,7 @@ from mpnp.records import environment, read_json, write_json
 
 __all__ = ["Study", "Trials", "initial_points", "read_records", "run_study", "run_trials", "simple_regret", "study_folder"]
 
-KIND = "bayesopt"
+KIND, NEEDED = "bayesopt", {"strategy", "settings", "minimum", "simple_regret", "predicted"}
 
 SMALLEST_GAP = 1e-4
 """First points nearer to the minimum than this, in units of the function, are drawn anew: there is nothing left to find."""
@@ -75,7 +75,7 @@ class Trials:
 def run_study(study: Study, models: Sequence[str | Path], out: Path, *, quiet: bool = False) -> None:
     """Write the record of each model that has none yet: the directory or name of a model, 'gp' or 'random'."""
     named = _labels(models)
-    _require_one_study(study_folder(out, study), read_records(out, study), study)
+    _require_agreement(study_folder(out, study), read_records(out, study), dataclasses.asdict(study))
     for label, model in named.items():
         path = study_folder(out, study) / f"{label}.json"
         strategy = find_strategy(model, study.acquisition, num_samples=study.num_samples)
@@ -91,8 +91,10 @@ def read_records(out: Path, study: Study) -> dict[str, Any]:
     """The records of a study's objective and acquisition, by the name of the strategy."""
     records = {path.stem: read_json(path) for path in sorted(study_folder(out, study).glob("*.json"))}
     for label, record in records.items():
-        if not isinstance(record, dict) or record.get("kind") != KIND:
-            raise RunError(f"{study_folder(out, study) / label}.json is not a record of this study; move it elsewhere")
+        if not isinstance(record, dict) or record.get("kind") != KIND or not record.keys() >= NEEDED:
+            raise RunError(f"{study_folder(out, study) / label}.json is not a whole record of this study; move it elsewhere")
+    if records:
+        _require_agreement(study_folder(out, study), records, next(iter(records.values()))["settings"])
     return records
 
 
@@ -109,7 +111,8 @@ def run_trials(study: Study, strategy: AbstractStrategy, *, quiet: bool = True) 
     y = objective(objective.place(x))
     known = among(candidates, x[..., None])
     predicted = _predicted(strategy, objective, x, y, seeds, after=0)
-    for iteration in tqdm(range(study.num_iterations), desc="searching", unit="iteration", disable=True if quiet else None):
+    title = f"{study.objective}, {strategy.describe()['model']}"
+    for iteration in tqdm(range(study.num_iterations), desc=title, unit="iteration", disable=True if quiet else None):
         z = OutputScale.of(y).apply(y)
         chosen = choose(strategy, x[..., None], z, candidates, known, _question_seeds(seeds, iteration))
         known[np.arange(study.num_trials), chosen] = True
@@ -198,9 +201,8 @@ def _labels(models: Sequence[str | Path]) -> dict[str, str | Path]:
     return named
 
 
-def _require_one_study(folder: Path, records: dict[str, Any], study: Study) -> None:
+def _require_agreement(folder: Path, records: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Strategies are compared on the same searches, or not at all."""
-    wanted = dataclasses.asdict(study)
     for label, record in records.items():
         for name, value in record["settings"].items():
             if wanted.get(name) != value:
