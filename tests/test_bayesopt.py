@@ -377,6 +377,7 @@ def test_bounds_that_make_no_box_are_refused(bounds, message):
         (None, 1.0, "a point must be 2 numbers"),
         ([0.5, 0.5], "low", "an output must be one number"),
         ([0.5, 0.5], [1.0, 2.0], "an output must be one number"),
+        ([0.5, 0.5], [1.0, [2.0]], "an output must be one number"),
         ([0.5, 0.5], 1j, "an output must be one number"),
     ],
 )

@@ -33,7 +33,7 @@ def regret_figure(records: Mapping[str, Any]) -> Figure:
         sum_axes.set(title="cumulative regret", xlabel="iteration")
         handles, labels = simple_axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
-        figure.suptitle(_title(records))
+        figure.suptitle(f"{_title(records)}, {next(iter(records.values()))['settings']['num_trials']} trials")
     return figure
 
 
@@ -58,7 +58,7 @@ def predicted_figure(records: Mapping[str, Any]) -> Figure | None:
             row[0].set_ylabel(label)
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-        figure.suptitle(_title(shown))
+        figure.suptitle(f"{_title(shown)}, first trial")
     return figure
 
 
@@ -67,4 +67,4 @@ def _title(records: Mapping[str, Any]) -> str:
         raise InputError("there are no records to draw")
     settings = next(iter(records.values()))["settings"]
     title = find_objective(settings["objective"]).title
-    return f"{title}: {settings['acquisition'].replace('-', ' ')}, {settings['num_trials']} trials"
+    return f"{title}: {settings['acquisition'].replace('-', ' ')}"

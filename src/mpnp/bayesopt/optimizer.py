@@ -58,7 +58,7 @@ class Optimizer:
         require_seed(seed)
         self.strategy = find_strategy(model, acquisition)
         self.strategy.require_inputs(self.box.num_inputs)
-        self.acquisition, self.num_initial, self.seed = acquisition, num_initial, seed
+        self.acquisition, self.num_initial, self.seed = acquisition, num_initial, int(seed)
         self.evaluations: list[Evaluation] = []
         """Everything that was told, in order."""
         self.pending: list[Point] = []
@@ -166,8 +166,11 @@ class Optimizer:
 
 def _read_output(y: Any) -> float:
     """A finite number, or NaN for whatever else an evaluation may end in."""
-    array = np.asarray(np.nan if y is None else y)
-    if array.dtype.kind not in "iufb" or array.size != 1:
-        raise InputError(f"an output must be one number, or None for an evaluation that failed; got {y!r}")
+    try:
+        array = np.asarray(np.nan if y is None else y)
+        if array.dtype.kind not in "iufb" or array.size != 1:
+            raise TypeError
+    except (TypeError, ValueError):
+        raise InputError(f"an output must be one number, or None for an evaluation that failed; got {y!r}") from None
     value = float(array.reshape(()))
     return value if math.isfinite(value) else math.nan

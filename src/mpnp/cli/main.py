@@ -305,7 +305,7 @@ def _add_bayesopt(subparsers: Any) -> None:
         ("--trials", "num_trials"), ("--iterations", "num_iterations"), ("--num-samples", "num_samples"), ("--seed", "seed")
     ):  # fmt: skip
         text = f"{fields[name].metadata['help']} (default {fields[name].default})"
-        parser.add_argument(flag, dest=name, type=int, help=text)
+        parser.add_argument(flag, dest=name, type=int, metavar="N", help=text)
     parser.add_argument(
         "--out", type=Path, default=Path("results/bayesopt"), help="folder of records and figures (default results/bayesopt)"
     )
