@@ -47,6 +47,14 @@ def test_the_fit_of_the_docs_asks_for_the_maximum_of_a_day(monkeypatch, few_held
     assert len(names["warmest"].values) == 256 and set(names["when"].values) <= set(range(9, 24))
 
 
+def test_the_loops_of_the_docs_run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in code_blocks("docs/bayesopt.md", "python"):
+        exec(block, names)
+    assert names["result"].inputs.shape == (13, 1) and names["optimizer"].best.y == 3.7
+
+
 def test_the_task_family_of_the_docs_draws_tasks():
     (block,) = code_blocks("docs/tasks.md", "python")
     import jax
@@ -78,6 +86,7 @@ COMMANDS = [
         "docs/own-data.md",
         "docs/images.md",
         "docs/predator-prey.md",
+        "docs/bayesopt.md",
     )
     for block in code_blocks(document, "")
     for line in block.splitlines()

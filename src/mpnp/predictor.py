@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree, Shaped
+from jaxtyping import Array, Float, Integer, Key, PRNGKeyArray, PyTree, Shaped
 
 from mpnp.errors import InputError
 from mpnp.models.contract import AbstractNeuralProcess
@@ -16,7 +16,7 @@ from mpnp.options import require_seed
 from mpnp.pieces import piece_size
 from mpnp.tasks.task import PointSet
 
-__all__ = ["Predictor", "round_up"]
+__all__ = ["Predictor", "pad_points", "round_up"]
 
 ROWS_TO_COMPILE_FOR = 5_000_000
 """Rows of activations, one a task, sample and slot, from which on sizes get programs of their own."""
@@ -69,18 +69,25 @@ class Predictor:
     def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
         """Condition on one context and predict at the targets; another seed draws other functions."""
         self._check(context, x_target)
-        padded = _pad_points(context, round_up(len(context.mask)))
+        padded = pad_points(context, round_up(len(context.mask)))
         targets = _pad_rows(np.asarray(x_target), round_up(len(x_target)))
         key = self._key if seed is None else jax.random.key(seed)
         answer = jax.device_get(self._predict(self._parameters, padded, targets, key))
         return jax.device_put(jax.tree.map(lambda values: values[:, : len(x_target)], answer))
 
-    def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
-        """One prediction for each context at its own targets, as if asked one by one but for the draws."""
+    def many(
+        self, contexts: Sequence[PointSet], x_targets: Sequence[Targets], *, seeds: Sequence[int] | None = None
+    ) -> list[Predictive]:
+        """One prediction for each context at its own targets, as if asked one by one but for the draws.
+
+        With `seeds`, one a context, the draws too are those of being asked one by one with these seeds.
+        """
         if len(contexts) != len(x_targets):
             raise InputError(
                 f"every context needs its targets: got {len(contexts)} contexts and {len(x_targets)} sets of targets"
             )
+        if seeds is not None and len(seeds) != len(contexts):
+            raise InputError(f"every context needs its seed: got {len(contexts)} contexts and {len(seeds)} seeds")
         for context, x_target in zip(contexts, x_targets, strict=True):
             self._check(context, x_target)
         sizes = [
@@ -91,9 +98,9 @@ class Predictor:
         for (context_slots, target_slots), numbers in self._group(sizes).items():
             # A group is filled up with repeats of its first tasks to a number of tasks that a program exists for.
             filled = np.resize(numbers, _task_count(len(numbers)))
-            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(_pad_points(contexts[n], context_slots) for n in filled))
+            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(pad_points(contexts[n], context_slots) for n in filled))
             targets = np.stack([_pad_rows(np.asarray(x_targets[n]), target_slots) for n in filled])
-            keys = jax.vmap(lambda number: jax.random.fold_in(self._key, number))(jnp.asarray(filled))
+            keys = self._keys(filled, seeds)
             answer = jax.device_get(self._predict_many(self._parameters, stacked, targets, keys))
             for row, number in enumerate(numbers):
                 count = len(x_targets[number])
@@ -105,6 +112,11 @@ class Predictor:
         shape = np.shape(x_target)
         if len(shape) != 2 or (context.x.shape[-1], context.y.shape[-1], shape[-1]) != (*self._dims, self._dims[0]):
             self.model.check_targets(context, x_target, self.num_samples)
+
+    def _keys(self, numbers: Integer[np.ndarray, " task"], seeds: Sequence[int] | None) -> Key[Array, " task"]:
+        if seeds is None:
+            return jax.vmap(lambda number: jax.random.fold_in(self._key, number))(jnp.asarray(numbers))
+        return jax.vmap(jax.random.key)(jnp.asarray(np.asarray(seeds, np.uint32)[numbers]))
 
     def _group(self, sizes: Sequence[tuple[int, int]]) -> dict[tuple[int, int], list[int]]:
         """Which tasks are computed together, by their numbers of slots.
@@ -127,7 +139,8 @@ def _task_count(count: int) -> int:
     return next((size for size in (1, 2, 4) if count <= size), round_up(count))
 
 
-def _pad_points(points: PointSet, size: int) -> PointSet:
+def pad_points(points: PointSet, size: int) -> PointSet:
+    """The same points in so many slots."""
     return jax.tree.map(lambda leaf: _pad_rows(np.asarray(leaf), size), points)
 
 

@@ -10,7 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mpnp.cli import commands, image_data, own_data
+from mpnp.bayesopt.objectives import OBJECTIVES
+from mpnp.bayesopt.strategies import ACQUISITIONS, EXPECTED_IMPROVEMENT
+from mpnp.bayesopt.study import Study
+from mpnp.cli import bayesopt, commands, image_data, own_data
 from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.fit_options import FitOptions
@@ -75,6 +78,16 @@ example:
   mpnp complete runs/mpanp-mnist photo.png --keep 10% --out completion.png"""
 
 
+BAYESOPT_EPILOG = """\
+examples:
+  mpnp bayesopt forrester --models mpanp-rbf gp random --trials 10
+  mpnp bayesopt --models runs/mpanp runs/canp gp random --out results/bayesopt
+  mpnp bayesopt --draw-only                     table and figures of the records that are there
+
+A model is the directory of a run or of a fitted model, the name of one that comes with mpnp, gp for a Gaussian process that
+learnt its kernel from the rbf tasks, or random for random search. What has a record is not run again."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that ends in what to do."""
 
@@ -124,6 +137,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     _add_predict(subparsers)
     _add_data(subparsers)
     _add_complete(subparsers)
+    _add_bayesopt(subparsers)
     info = _add_command(subparsers, "info", own_data.info, "show what a model is, what it was trained on, how well it does")
     info.add_argument(
         "directory", type=Path, metavar="MODEL", help="directory of the model, or the name of one that comes with mpnp"
@@ -269,6 +283,34 @@ def _add_complete(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, default=Path("completion.png"), help="figure to write (default completion.png)")
     parser.add_argument("--num-samples", type=int, default=10, help="images drawn (default 10)")
     parser.add_argument("--seed", type=int, default=0, help="another number shows other pixels (default 0)")
+
+
+def _add_bayesopt(subparsers: Any) -> None:
+    parser = _add_command(
+        subparsers,
+        "bayesopt",
+        bayesopt.bayesopt,
+        "compare models in searches for the minimum of test functions",
+        BAYESOPT_EPILOG,
+    )
+    parser.add_argument(
+        "objectives", nargs="*", metavar="OBJECTIVE", help=f"what to minimise: {', '.join(OBJECTIVES)} (default: all)"
+    )
+    parser.add_argument(
+        "--models", nargs="+", metavar="MODEL", help=f"what to search with (default {' '.join(bayesopt.MODELS)})"
+    )
+    parser.add_argument("--acquisition", help=f"how to choose: {', '.join(ACQUISITIONS)} (default {EXPECTED_IMPROVEMENT})")
+    fields = {field.name: field for field in dataclasses.fields(Study)}
+    for flag, name in (
+        ("--trials", "num_trials"), ("--iterations", "num_iterations"), ("--num-samples", "num_samples"), ("--seed", "seed")
+    ):  # fmt: skip
+        text = f"{fields[name].metadata['help']} (default {fields[name].default})"
+        parser.add_argument(flag, dest=name, type=int, metavar="N", help=text)
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/bayesopt"), help="folder of records and figures (default results/bayesopt)"
+    )
+    parser.add_argument("--draw-only", action="store_true", help="run nothing, show the records that are there")
+    parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")
 
 
 def _add_run(parser: Parser) -> None:

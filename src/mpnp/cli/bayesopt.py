@@ -1,0 +1,63 @@
+"""The command for the study of Bayesian optimisation: run what has no record yet, then show all records."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpnp.bayesopt.objectives import OBJECTIVES
+from mpnp.bayesopt.study import Study, read_records, run_study, study_folder
+from mpnp.cli.commands import given
+from mpnp.cli.table import format_number, format_table
+from mpnp.errors import RunError
+
+__all__ = ["bayesopt"]
+
+MODELS = ("mpanp-rbf", "gp", "random")
+
+
+def bayesopt(options: argparse.Namespace) -> None:
+    """Search the minima of the test functions with every model, and compare."""
+    choices = given(options, Study)
+    studies = [Study(**{**choices, "objective": name}) for name in options.objectives or OBJECTIVES]
+    if not options.draw_only:
+        for study in studies:
+            _run(study, options)
+    for study in studies:
+        _show(study, options.out)
+
+
+def _run(study: Study, options: argparse.Namespace) -> None:
+    try:
+        run_study(study, options.models or MODELS, options.out, quiet=options.quiet)
+    except KeyboardInterrupt:
+        print(f"finished records are kept in {options.out}; the same command continues")
+        raise
+
+
+def _show(study: Study, out: Path) -> None:
+    from mpnp.bayesopt.figures import predicted_figure, regret_figure  # here, because matplotlib takes half a second
+    from mpnp.pictures import save_figure
+
+    records, folder = read_records(out, study), study_folder(out, study)
+    if not records:
+        raise RunError(f"{folder} holds no records; make them first, without --draw-only")
+    print(_table(study, records))
+    for name, figure in (("regret", regret_figure(records)), ("predicted", predicted_figure(records))):
+        if figure is not None:
+            save_figure(figure, folder / f"{name}.png")
+            print(f"wrote {folder / name}.png")
+
+
+def _table(study: Study, records: dict[str, Any]) -> str:
+    """Regret at the end, and its sum over all iterations: the median trial, and where the middle half lies."""
+    rows = []
+    for label, record in records.items():
+        regret = np.asarray(record["simple_regret"])
+        cells = [label]
+        for values, digits in ((regret[:, -1], 5), (regret.sum(axis=1), 2)):
+            low, median, high = (format_number(float(value), digits) for value in np.quantile(values, [0.25, 0.5, 0.75]))
+            cells += [median, f"{low} to {high}"]
+        rows.append(cells)
+    return format_table([f"{study.objective}, {study.acquisition}", "regret", "quartiles", "sum", "quartiles"], rows)
