@@ -110,7 +110,7 @@ def completion_figure(rows: dict[str, Completion], *, num_draws: int = NUM_DRAWS
             for ax, draw in zip(line[4:], draws, strict=False):
                 _show(ax, draw)
             for ax in line:
-                ax.set(xticks=[], yticks=[])
+                ax.set(xticks=[], yticks=[], box_aspect=row.image.shape[0] / row.image.shape[1])  # the empty ones too
                 ax.spines[:].set_visible(False)
     return figure
 
