@@ -13,9 +13,20 @@ from mpnp.networks.predictive import Predictive
 from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
 from mpnp.tasks.gaussian_process import GaussianProcessPrior
 from mpnp.tasks.sources import TaskSource
-from mpnp.tasks.task import Task
+from mpnp.tasks.task import PointSet, Task
 
-__all__ = ["exact_joint_log_prob", "exact_posterior", "has_oracle", "oracle_scores"]
+__all__ = [
+    "exact_function_posterior",
+    "exact_joint_log_prob",
+    "exact_log_evidence",
+    "exact_posterior",
+    "has_oracle",
+    "oracle_scores",
+    "to_float64",
+]
+
+NoiseStd = float | Float[Array, ""] | Float[Array, " point"]
+"""Of all observations, or of each by itself."""
 
 
 def has_oracle(family: AbstractTaskFamily) -> bool:
@@ -41,7 +52,7 @@ def _score_chunk(
     drawn = jax.device_get(_draw(source, jnp.asarray(indices)))
     _, prior = _gaussian_process(source.family)
     with jax.enable_x64(True):
-        tasks, kernels = jax.tree.map(_to_float64, drawn)
+        tasks, kernels = jax.tree.map(to_float64, drawn)
         return jax.device_get(_score(tasks, kernels, prior.noise_std, jnp.asarray(sigma_min, jnp.float64)))
 
 
@@ -75,23 +86,26 @@ def _gaussian_process(family: AbstractTaskFamily) -> tuple[FunctionFamily, Gauss
 
 def exact_posterior(kernel: Kernel, noise_std: float, task: Task) -> Predictive:
     """Mean and standard deviation of a new noisy observation at every input of the task, given its context."""
-    mean, covariance = _condition(kernel, noise_std, task)
+    mean, covariance = exact_function_posterior(kernel, noise_std, task)
     variance = jnp.diagonal(covariance) + noise_std**2
     return Predictive(mean[None, :, None], jnp.sqrt(variance)[None, :, None])
 
 
 def exact_joint_log_prob(kernel: Kernel, noise_std: float, task: Task) -> Float[Array, ""]:
     """Log density of all targets together, given the context."""
-    mean, covariance = _condition(kernel, noise_std, task)
-    factor = jnp.linalg.cholesky(_identity_outside(covariance, task.target_mask, noise_std))
-    residual = jnp.where(task.target_mask, task.y[:, 0] - mean, 0)
-    whitened = jax.scipy.linalg.solve_triangular(factor, residual, lower=True)
-    log_density = -(whitened**2) / 2 - jnp.log(jnp.diagonal(factor)) - jnp.log(2 * jnp.pi) / 2
-    return jnp.sum(log_density, where=task.target_mask)
+    mean, covariance = exact_function_posterior(kernel, noise_std, task)
+    return _log_density(task.y[:, 0] - mean, covariance, task.target_mask, noise_std)
 
 
-def _condition(kernel: Kernel, noise_std: float, task: Task) -> tuple[Float[Array, " point"], Float[Array, "point point"]]:
-    """Posterior mean and covariance of the function itself at all slots."""
+def exact_log_evidence(kernel: Kernel, noise_std: NoiseStd, points: PointSet) -> Float[Array, ""]:
+    """Log density of the points' outputs under the kernel, nothing else known: its marginal likelihood."""
+    return _log_density(points.y[:, 0], kernel(points.x, points.x), points.mask, noise_std)
+
+
+def exact_function_posterior(
+    kernel: Kernel, noise_std: NoiseStd, task: Task
+) -> tuple[Float[Array, " point"], Float[Array, "point point"]]:
+    """Mean and covariance of the function itself, free of noise, at all slots, given the context."""
     prior = kernel(task.x, task.x)
     factor = jnp.linalg.cholesky(_identity_outside(prior, task.context_mask, noise_std))
     cross = jnp.where(task.context_mask[:, None], prior, 0)
@@ -100,13 +114,24 @@ def _condition(kernel: Kernel, noise_std: float, task: Task) -> tuple[Float[Arra
     return whitened.T @ observed, prior - whitened.T @ whitened
 
 
+def _log_density(
+    residual: Float[Array, " point"], covariance: Float[Array, "point point"], mask: Bool[Array, " point"], noise_std: NoiseStd
+) -> Float[Array, ""]:
+    """Log density of noisy observations in the mask."""
+    factor = jnp.linalg.cholesky(_identity_outside(covariance, mask, noise_std))
+    whitened = jax.scipy.linalg.solve_triangular(factor, jnp.where(mask, residual, 0), lower=True)
+    log_density = -(whitened**2) / 2 - jnp.log(jnp.diagonal(factor)) - jnp.log(2 * jnp.pi) / 2
+    return jnp.sum(log_density, where=mask)
+
+
 def _identity_outside(
-    covariance: Float[Array, "point point"], mask: Bool[Array, " point"], noise_std: float
+    covariance: Float[Array, "point point"], mask: Bool[Array, " point"], noise_std: NoiseStd
 ) -> Float[Array, "point point"]:
     """The covariance of noisy observations in the mask; slots outside are independent of them and drop out."""
     both = mask[:, None] & mask[None, :]
     return jnp.where(both, covariance, 0) + jnp.diag(jnp.where(mask, noise_std**2, 1.0))
 
 
-def _to_float64(leaf: Float[np.ndarray, "..."] | Bool[np.ndarray, "..."]) -> Array:
+def to_float64(leaf: Float[np.ndarray, "..."] | Bool[np.ndarray, "..."]) -> Array:
+    """Numbers in double precision, masks as they are; call it where double precision is enabled."""
     return jnp.asarray(leaf, jnp.float64) if np.issubdtype(leaf.dtype, np.floating) else jnp.asarray(leaf)

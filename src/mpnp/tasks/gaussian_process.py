@@ -14,6 +14,7 @@ from mpnp.tasks.families import AbstractProcess
 
 __all__ = [
     "AbstractKernelPrior",
+    "AbstractUniformKernelPrior",
     "GaussianProcessPrior",
     "Matern52Prior",
     "PeriodicPrior",
@@ -32,29 +33,62 @@ class AbstractKernelPrior(eqx.Module):
         """Draw one kernel."""
 
 
-class RBFPrior(AbstractKernelPrior):
+class AbstractUniformKernelPrior(AbstractKernelPrior):
+    """Kernels with parameters that are uniform, each in a range of its own.
+
+    The ranges and the way from parameters to a kernel are all that an exact inference of the parameters needs.
+    """
+
+    @property
+    @abc.abstractmethod
+    def ranges(self) -> tuple[Range, ...]:
+        """The ends of each parameter's range."""
+
+    @abc.abstractmethod
+    def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
+        """The kernel of these parameters, in the order of the ranges."""
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, " parameter"]:
+        """Draw parameters."""
+        keys = jax.random.split(key, len(self.ranges))
+        draws = [jax.random.uniform(k, minval=low, maxval=high) for k, (low, high) in zip(keys, self.ranges, strict=True)]
+        return jnp.stack(draws)
+
+    def __call__(self, key: PRNGKeyArray) -> Kernel:
+        return self.build(self.draw(key))
+
+
+class RBFPrior(AbstractUniformKernelPrior):
     """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ with uniform length $\\ell$ and scale $s$."""
 
     length: Range = (0.1, 0.6)
     scale: Range = (0.1, 1.0)
 
-    def __call__(self, key: PRNGKeyArray) -> Kernel:
-        length, scale = _uniform(key, self.length, self.scale)
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        return self.length, self.scale
+
+    def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
+        length, scale = parameters
         return scale**2 * ExpSquared(length, distance=L2Distance())
 
 
-class Matern52Prior(AbstractKernelPrior):
+class Matern52Prior(AbstractUniformKernelPrior):
     """$s^2 (1 + \\sqrt5 d + \\frac53 d^2) \\exp(-\\sqrt5 d)$ with $d = \\|x - x'\\|/\\ell$; the paper lost the exponential."""
 
     length: Range = (0.1, 0.6)
     scale: Range = (0.1, 1.0)
 
-    def __call__(self, key: PRNGKeyArray) -> Kernel:
-        length, scale = _uniform(key, self.length, self.scale)
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        return self.length, self.scale
+
+    def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
+        length, scale = parameters
         return scale**2 * Matern52(length, distance=L2Distance())
 
 
-class PeriodicPrior(AbstractKernelPrior):
+class PeriodicPrior(AbstractUniformKernelPrior):
     """$s^2 \\exp(-2 \\sin^2(\\pi \\|x - x'\\|_1 / p)/\\ell^2)$ with uniform period $p$; the paper squares the distance.
 
     On one input dimension only: on more, this kernel is not positive definite.
@@ -64,8 +98,12 @@ class PeriodicPrior(AbstractKernelPrior):
     scale: Range = (0.1, 1.0)
     period: Range = (0.1, 0.5)
 
-    def __call__(self, key: PRNGKeyArray) -> Kernel:
-        length, scale, period = _uniform(key, self.length, self.scale, self.period)
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        return self.length, self.scale, self.period
+
+    def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
+        length, scale, period = parameters
         return scale**2 * ExpSineSquared(period, gamma=2 / length**2)
 
 
@@ -97,12 +135,11 @@ class StudentTNoise(AbstractProcess):
     max_gamma: float = eqx.field(static=True, default=0.15)
 
     def __call__(self, x: Float[Array, "point x_dim"], key: PRNGKeyArray) -> Float[Array, "point y_dim"]:
-        process_key, gamma_key, t_key = jax.random.split(key, 3)
-        clean = self.process(x, process_key)
+        _, gamma_key, t_key = jax.random.split(key, 3)
+        clean = self.process(x, self.process_key(key))
         gamma = jax.random.uniform(gamma_key, clean.shape, maxval=self.max_gamma)
         return clean + gamma * jax.random.t(t_key, self.degrees_of_freedom, clean.shape)
 
-
-def _uniform(key: PRNGKeyArray, *ranges: Range) -> list[Float[Array, ""]]:
-    keys = jax.random.split(key, len(ranges))
-    return [jax.random.uniform(k, minval=low, maxval=high) for k, (low, high) in zip(keys, ranges, strict=True)]
+    def process_key(self, key: PRNGKeyArray) -> PRNGKeyArray:
+        """The part of the key that draws the process without this noise."""
+        return jax.random.split(key, 3)[0]

@@ -1,0 +1,56 @@
+"""The best scores that any model can reach on average: exact inference with the prior known.
+
+    python benchmarks/ceilings.py [--tasks NAME ...] [--num-tasks N]
+
+On the test tasks of `mpnp evaluate`. Records that exist are kept, so an interrupted run continues where it stopped. Written to
+`results/ceilings`, one record a task family, and a table drawn from them.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from measure import markdown
+
+from mpnp.ceilings.records import ceiling_record
+from mpnp.records import read_json, write_atomically, write_json
+
+RESULTS = Path(__file__).parents[1] / "results" / "ceilings"
+TASKS = ("rbf", "matern", "periodic", "rbf-4d", "t-noise")
+COLUMNS = ("context", "target", "task", "joint")
+
+
+def main() -> None:
+    """Make the records that are missing, then tabulate all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--num-tasks", type=int, default=500)
+    options = parser.parse_args()
+    for task in options.tasks:
+        if not (path := RESULTS / f"{task}.json").exists():
+            write_json(path, ceiling_record(task, num_tasks=options.num_tasks))
+    table = tabulate([read_json(path) for task in TASKS if (path := RESULTS / f"{task}.json").exists()])
+    write_atomically(RESULTS / "table.md", lambda file: file.write(table.encode()))
+    print(table)
+
+
+def tabulate(records: list[dict[str, Any]]) -> str:
+    """One row a family, kernel parameters known or inferred, with and without the floor."""
+    rows = []
+    for record in records:
+        for parameters in ("known", "inferred"):
+            for floor in ("exact", "floored"):
+                scores = record[parameters][floor]
+                size = f"≥ {record['sigma_min']}" if floor == "floored" else "any"
+                cells = [cell(scores[name]) if name in scores else "" for name in COLUMNS]
+                rows.append([record["task"], parameters, size, *cells, str(record["evaluation"]["num_tasks"])])
+    return markdown(["task", "parameters", "sigma", *COLUMNS, "tasks"], rows)
+
+
+def cell(summary: dict[str, float]) -> str:
+    """A mean with its standard error."""
+    return f"{summary['mean']:.3f} ± {summary['standard_error']:.3f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The ceilings of a task family as one record."""
+
+import time
+from typing import Any
+
+import numpy as np
+from jaxtyping import Integer
+
+from mpnp.ceilings.gaussian import NUM_REPRESENTATIVES, inferred_scores, uniform_gaussian_process
+from mpnp.ceilings.quadrature import quadrature_for
+from mpnp.ceilings.student_t import NUM_BURN_IN, NUM_CHAINS, NUM_DRAWS, SampledScores, Scores, sampled_scores
+from mpnp.errors import InputError
+from mpnp.metrics import summarise
+from mpnp.oracle import has_oracle, oracle_scores
+from mpnp.records import environment
+from mpnp.tasks.catalogue import find_family
+from mpnp.tasks.sources import TEST_SEED, TaskSource, fixed_tasks
+
+__all__ = ["ceiling_record"]
+
+
+def ceiling_record(task: str, *, num_tasks: int, sigma_min: float = 0.1) -> dict[str, Any]:
+    """What the best predictors score on the first test tasks of a family, kernels known and inferred."""
+    if num_tasks < 1:
+        raise InputError(f"num_tasks must be at least 1, got {num_tasks}")
+    source, indices = fixed_tasks(find_family(task), TEST_SEED), np.arange(num_tasks, dtype=np.uint32)
+    compute = _by_quadrature if has_oracle(source.family) else _by_sampling
+    started = time.process_time()
+    found = compute(source, indices, sigma_min)
+    return {
+        "kind": "ceiling",
+        "task": task,
+        "sigma_min": sigma_min,
+        **found,
+        "evaluation": {
+            "test_seed": TEST_SEED,
+            "num_tasks": num_tasks,
+            "cpu_seconds": round(time.process_time() - started, 3),
+            "environment": environment(),
+        },
+    }
+
+
+def _by_quadrature(source: TaskSource, indices: Integer[np.ndarray, " task"], sigma_min: float) -> dict[str, Any]:
+    prior, _ = uniform_gaussian_process(source.family)
+    quadrature = quadrature_for(prior)
+    inferred = inferred_scores(source, indices, quadrature, sigma_min=sigma_min)
+    known = {"exact": oracle_scores(source, indices), "floored": oracle_scores(source, indices, sigma_min=sigma_min)}
+    known = {floor: {name: known[floor][name] for name in scores} for floor, scores in inferred.items()}
+    method = {
+        "name": "adaptive quadrature",
+        "first_cells": [len(side) - 1 for side in quadrature.edges],
+        "rounds": quadrature.num_rounds,
+        "cells_split": quadrature.num_split,
+        "representatives": NUM_REPRESENTATIVES,
+    }
+    return {"method": method, **_summaries(known, inferred)}
+
+
+def _by_sampling(source: TaskSource, indices: Integer[np.ndarray, " task"], sigma_min: float) -> dict[str, Any]:
+    sampled = sampled_scores(source, indices, sigma_min=sigma_min)
+    method = {"name": "Gibbs sampling", "chains": NUM_CHAINS, "burn_in": NUM_BURN_IN, "draws": NUM_DRAWS}
+    errors = {name: _sampling_errors(scores) for name, scores in sampled.items()}
+    return {
+        "method": method,
+        **_summaries(sampled["known"].together, sampled["inferred"].together),
+        "sampling_errors": errors,
+    }
+
+
+def _summaries(known: Scores, inferred: Scores) -> dict[str, Any]:
+    """Both ceilings, and what it costs to infer: task by task, so that it is known far better than either."""
+    cost = {floor: {name: known[floor][name] - values for name, values in scores.items()} for floor, scores in inferred.items()}
+    ceilings = {"known": known, "inferred": inferred, "known_minus_inferred": cost}
+    return {name: {floor: summarise(scores) for floor, scores in ceiling.items()} for name, ceiling in ceilings.items()}
+
+
+def _sampling_errors(scores: SampledScores) -> dict[str, dict[str, dict[str, float]]]:
+    """By the halves of the chains: the standard error of the mean over tasks, and how much more draws would still add to it."""
+    first, second = scores.halves
+    return {
+        floor: {
+            name: {
+                "standard_error": float(np.sqrt(np.mean((first[floor][name] - second[floor][name]) ** 2) / 4 / len(values))),
+                "shortfall": float(np.mean(values - (first[floor][name] + second[floor][name]) / 2)),
+            }
+            for name, values in metrics.items()
+        }
+        for floor, metrics in scores.together.items()
+    }
