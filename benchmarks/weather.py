@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from measure import markdown
 from scipy.optimize import minimize
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
@@ -85,6 +86,7 @@ def main() -> None:
     write_json(RESULTS / "scores.json", record)
     draw(models["mpanp"], questions)
     write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(rows).encode()))
+    write_atomically(RESULTS / "maxima.md", lambda file: file.write(tabulate_maxima(maxima).encode()))
     print(tabulate(rows))
 
 
@@ -198,6 +200,13 @@ def score_maxima(model: FittedModel, questions: Sequence[Question]) -> dict[str,
         "hour_inside_90": float(np.mean(inside_hour)),
         "mean_absolute_error": float(np.mean(error)),
     }
+
+
+def tabulate_maxima(maxima: dict[str, float]) -> str:
+    """How often the posterior of the maximum was right, as people read it."""
+    header = ["days", "90% interval holds the maximum", "90% interval holds its hour", "error of the maximum, °F"]
+    shares = [f"{maxima[name]:.1%}" for name in ("maximum_inside_90", "hour_inside_90")]
+    return markdown(header, [[f"{maxima['days']}", *shares, f"{maxima['mean_absolute_error']:.2f}"]])
 
 
 def day_maximum(model: FittedModel, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> tuple[Draws, Draws]:
