@@ -123,8 +123,13 @@ def test_a_training_run_that_comes_with_the_package_loads_by_name(tmp_path, monk
     posterior = model.condition([-1.0, 0.5], [0.3, -0.2])
     assert posterior.predict([0.0, 1.0]).shape == (2,) and model.plausibility([0.0], [1.0]) is None
     (tmp_path / "mpanp-rbf").mkdir()
-    with pytest.raises(RunError, match=r"holds no model.*\(mpanp-rbf"):
+    with pytest.raises(RunError, match=r"holds no model.*mpanp-rbf"):
         load("mpanp-rbf")  # a directory of the user's own comes first
+
+
+def test_a_model_of_images_knows_how_far_it_has_seen():
+    seen = load("mpanp-mnist").card.seen
+    assert (seen.low == -0.5).all() and (seen.high == 0.5).all() and seen.largest_context == 197
 
 
 def test_an_interrupted_fit_resumes_to_the_same_model(saved, tmp_path, monkeypatch):

@@ -15,8 +15,7 @@ from mpnp.models.catalogue import build
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import read_json, write_json
 from mpnp.runs import PRETRAINED, RunDirectory, find_run, load_model
-from mpnp.tasks.catalogue import TASKS
-from mpnp.tasks.families import FunctionFamily
+from mpnp.tasks.catalogue import task_reach
 from mpnp.tasks.tables import TABLE
 
 __all__ = ["CARD", "WEIGHTS", "load_model_files", "save_model"]
@@ -62,10 +61,7 @@ def _load_run(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
         raise RunError(f"{directory} is part of an unfinished fit; finish it with 'mpnp fit --resume', then load the model")
     network, config, header = load_model(directory)
     x_dim, y_dim = config.dims
-    family = TASKS[config.task].family if config.task in TASKS else None
-    low, high, slots = (-np.inf, np.inf, 100)
-    if isinstance(family, FunctionFamily):
-        low, high, slots = family.low, family.high, family.max_points
+    low, high, slots = task_reach(config.task)
     card = ModelCard(
         model=config.model,
         settings=config.settings,

@@ -23,6 +23,8 @@ def read_picture(source: Any, shape: tuple[int, int, int], name: object = None) 
     try:
         with Image.open(source) as picture:
             picture = _eight_bits(picture).convert("L" if channels == 1 else "RGB")
+    except FileNotFoundError:
+        raise InputError(f"{name or source} does not exist; name a picture") from None
     except (OSError, UnidentifiedImageError, ValueError, Image.DecompressionBombError, BadZipFile, zlib.error) as error:
         raise InputError(f"{name or source} cannot be read as a picture ({error}); save it anew as PNG or JPEG") from None
     scale = min(picture.width / width, picture.height / height)

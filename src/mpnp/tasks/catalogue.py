@@ -3,17 +3,29 @@
 import dataclasses
 import functools
 import importlib
+import math
 from collections.abc import Callable
 
 from mpnp.errors import InputError, unknown_name
 from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
 from mpnp.tasks.gaussian_process import GaussianProcessPrior, Matern52Prior, PeriodicPrior, RBFPrior, StudentTNoise
 from mpnp.tasks.image_sets import OWN, SHAPES, image_problem, image_shape
+from mpnp.tasks.images import MAX_POINTS
 from mpnp.tasks.predation import VariedPredation
 from mpnp.tasks.predator_prey import hare_lynx, lotka_volterra
 from mpnp.tasks.sources import Problem
 
-__all__ = ["STORED_TASKS", "TASKS", "StoredEntry", "TaskEntry", "find_family", "find_problem", "require_learnable", "task_dims"]
+__all__ = [
+    "STORED_TASKS",
+    "TASKS",
+    "StoredEntry",
+    "TaskEntry",
+    "find_family",
+    "find_problem",
+    "require_learnable",
+    "task_dims",
+    "task_reach",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +100,16 @@ def task_dims(name: str) -> tuple[int, int]:
         return 2, image_shape(name)[2]
     family = find_family(name)
     return family.x_dim, family.y_dim
+
+
+def task_reach(name: str) -> tuple[float, float, int]:
+    """The lowest and highest input of training, and the most points of a task, as far as they are known without any data."""
+    if name in SHAPES or name.startswith(OWN):
+        return -0.5, 0.5, MAX_POINTS
+    family = TASKS[name].family if name in TASKS else None
+    if isinstance(family, FunctionFamily):
+        return family.low, family.high, family.max_points
+    return -math.inf, math.inf, 100
 
 
 def require_learnable(name: str) -> None:
