@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from mpnp.tasks.families import AbstractTaskFamily, leading_slots
+from mpnp.tasks.families import AbstractTaskFamily, leading_slots, sample_sizes
 from mpnp.tasks.task import Task
 from mpnp.tasks.trajectories import MIN_POINTS, standardise
 
@@ -103,10 +103,8 @@ class VariedPredation(AbstractTaskFamily):
         path = self._path(path_key)
         moment = self._moments(time_key)
         measured = self._measure(path, moment, error_key)
-        context_key, target_key = jax.random.split(size_key)
-        num_context = jax.random.randint(context_key, (), MIN_POINTS, self.num_points - MIN_POINTS)
-        num_target = jax.random.randint(target_key, (), MIN_POINTS, self.num_points - num_context)
-        masks = leading_slots(self.num_points, num_context, num_target)
+        sizes = sample_sizes(self.num_points - 1, key=size_key, min_points=MIN_POINTS)  # the lineage leaves one point out
+        masks = leading_slots(self.num_points, *sizes)
         return standardise(moment[:, None], jnp.exp(measured), *masks)
 
     def _path(self, key: PRNGKeyArray) -> Float[Array, "step 2"]:
