@@ -150,7 +150,7 @@ def write_table() -> None:
             cost = [f"{training['recipe']['steps']:,}", f"{training['cpu_seconds']:,.0f}"]
             cost += [f"{record['training_images_a_cpu_second']:.1f}", f"{record['peak_gigabytes']:.2f}"]
             rows.append([name + subset, model, *cells, *cost])
-    text = markdown(header, rows) + "\nIn brackets: the paper, trained far longer.\n"
+    text = markdown(header, rows) + "\nIn brackets: the paper, which does not say how many steps of 128 images it took.\n"
     write_atomically(RESULTS / "table.md", lambda file: file.write(text.encode()))
     print(text)
 

@@ -248,7 +248,7 @@ def write_tables() -> None:
     rows += [
         [name, "", "", "", *(f"{bar['scores'][metric]['mean']:.3f}" for metric in metrics), ""] for name, bar in bars.items()
     ]
-    text = markdown(header, rows) + "\nIn brackets: the paper, trained far longer.\n"
+    text = markdown(header, rows) + "\nIn brackets: the paper, which does not say how long it trained.\n"
     header = [
         "trained on",
         "model",
