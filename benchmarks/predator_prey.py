@@ -46,17 +46,21 @@ REMEDIED = ("canp", "mpanp")
 WORLDS = {"lotka-volterra": MODELS, "predation": REMEDIED}
 """What models are trained on: the paper's simulator, and the wider world."""
 
-FAST = dataclasses.replace(RECIPES["fast"], steps=1_000, batch_size=32, validate_every=100, validation_tasks=512)
+FAST = dataclasses.replace(
+    RECIPES["fast"], steps=1_000, batch_size=32, learning_rate=1e-2, validate_every=100, validation_tasks=512
+)
+"""Half the rate of the preset, at which attentive models learn more on validation tasks of `rbf`."""
+
 RECIPE_FOR = {
     "lotka-volterra": dict.fromkeys(MODELS, FAST),
     "predation": {
-        "canp": dataclasses.replace(FAST, steps=4_000, validate_every=200, select_by="target"),
+        "canp": dataclasses.replace(FAST, steps=5_000, validate_every=200, select_by="target"),
         "mpanp": dataclasses.replace(FAST, learning_rate=5e-3, select_by="target"),
     },
 }
 """Equal for all models of the paper's table. In the wider world the second model starts from the first."""
 
-NUM_SIMULATED, NUM_WINDOWS, NUM_SAMPLES = 2_000, 500, 10
+NUM_SIMULATED, NUM_WINDOWS, NUM_SAMPLES = 2_000, 256, 10
 NUM_REFERENCE, NUM_TIMED = 400, 128
 RIVAL = "Matérn GP fitted to each context"
 
@@ -76,7 +80,6 @@ REMEDIES = {
     "as trained": lambda model: model,
     "recalibrated": Recalibrated,
     "adapted": Adapted,
-    "adapted, recalibrated": lambda model: Recalibrated(Adapted(model)),
 }
 
 
