@@ -54,7 +54,7 @@ FAST = dataclasses.replace(
 RECIPE_FOR = {
     "lotka-volterra": dict.fromkeys(MODELS, FAST),
     "predation": {
-        "canp": dataclasses.replace(FAST, steps=5_000, validate_every=200, select_by="target"),
+        "canp": dataclasses.replace(FAST, steps=4_000, validate_every=200, select_by="target"),
         "mpanp": dataclasses.replace(FAST, learning_rate=5e-3, select_by="target"),
     },
 }

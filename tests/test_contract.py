@@ -28,11 +28,13 @@ from mpnp.errors import InputError
 from mpnp.models.bootstrap import BootstrapNP
 from mpnp.models.catalogue import MODELS
 from mpnp.models.conditional import ConditionalNP
+from mpnp.models.direct import DirectMartingaleNP
 from mpnp.models.neural_bootstrap import NeuralBootstrapNP
 from mpnp.tasks.task import PointSet, Task
 
 KEY = jax.random.key(7)
 loss_of = eqx.filter_jit(loss_given)
+terms_of = eqx.filter_jit(lambda model, task, noise: model.loss_terms(task, noise))
 predict_with = eqx.filter_jit(lambda model, context, x, key: model.predict(context, x, key=key, num_samples=NUM_SAMPLES))
 ORDER = np.random.default_rng(3).permutation(NUM_SLOTS)
 RESAMPLING = (BootstrapNP, NeuralBootstrapNP)
@@ -73,6 +75,18 @@ def test_resampling_does_not_depend_on_context_order_in_distribution(name):
         means.append(draws.mean(axis=0))
         errors.append(draws.var(axis=0) / num_samples)
     assert np.all(np.abs(means[0] - means[1]) <= 5 * np.sqrt(errors[0] + errors[1]) + 1e-6)
+
+
+def test_the_loss_of_one_draw_is_a_sum_over_the_points_asked(name):
+    model, task = small_model(name), small_task()
+    noise = draw_noise(model, task, num_samples=1)
+    parts = [task.asking(mask) for mask in (task.context_mask, task.target_mask, task.mask, jnp.zeros_like(task.mask))]
+    context, target, whole, nothing = (
+        {term: value * part.num_asked for term, value in terms_of(model, part, noise).items()} for part in parts
+    )
+    # What remains when nothing is asked, such as a latent's prior against its posterior, is in every part.
+    for term in whole.keys() - ({"amortisation"} if isinstance(model, DirectMartingaleNP) else set()):
+        np.testing.assert_allclose(context[term] + target[term], whole[term] + nothing[term], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("junk", [1e6, np.nan, np.inf])

@@ -49,14 +49,14 @@ def test_the_context_shows_nothing_of_the_target():
 def test_the_points_of_a_task_are_its_context_and_its_target():
     task = small_task()
     np.testing.assert_array_equal(np.flatnonzero(task.points.mask), np.sort(np.concatenate([CONTEXT, TARGET])))
-    assert task.num_points == len(CONTEXT) + len(TARGET)
+    assert task.num_asked == len(CONTEXT) + len(TARGET)
     np.testing.assert_array_equal(task.points.y[CONTEXT], task.context.y[CONTEXT])
     np.testing.assert_array_equal(task.points.y[TARGET], task.y[TARGET])
 
 
 def test_a_task_without_points_has_a_number_of_points_that_can_divide():
     nothing = jnp.zeros(3, bool)
-    assert Task(numbers(3, 1), numbers(3, 1), nothing, nothing).num_points == 1
+    assert Task(numbers(3, 1), numbers(3, 1), nothing, nothing).num_asked == 1
 
 
 @pytest.mark.parametrize("shape_x, shape_y", [((), ()), ((4,), (4,)), ((), (4,)), ((4,), ())])

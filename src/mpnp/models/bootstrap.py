@@ -40,8 +40,8 @@ class BootstrapNP(AbstractNeuralProcess):
         predictive = self.predict_given(task.context, task.x, noise)
         base = self.decode(task.x, self.backbone.embed(task.context))
         return {
-            "bootstrap": -predictive.joint_log_prob(task.y, task.mask) / task.num_points,
-            "base": -masked_mean(base.log_prob(task.y), task.mask),
+            "bootstrap": -predictive.joint_log_prob(task.y, task.asked) / task.num_asked,
+            "base": -masked_mean(base.log_prob(task.y), task.asked),
         }
 
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Resamples) -> Predictive:

@@ -25,7 +25,7 @@ class ConditionalNP(AbstractNeuralProcess):
 
     def loss_terms(self, task: Task, noise: None) -> LossTerms:
         predictive = self.predict_given(task.context, task.x, noise)
-        return {"negative_log_likelihood": -masked_mean(predictive.log_prob(task.y), task.mask)}
+        return {"negative_log_likelihood": -masked_mean(predictive.log_prob(task.y), task.asked)}
 
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: None) -> Predictive:
         return self.decode(x_target, self.backbone.embed(context))

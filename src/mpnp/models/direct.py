@@ -96,10 +96,10 @@ class DirectMartingaleNP(AbstractMartingaleNP):
         """$L_{marg}$, and $L_{amort}$: how well the function fits the very set it was made from."""
         completed = task.context.union(self.generate(task.context, noise))
         tokens = self.backbone.embed(completed)
-        marginal = self.decode(task.x, tokens).joint_log_prob(task.y, task.mask)
+        marginal = self.decode(task.x, tokens).joint_log_prob(task.y, task.asked)
         fit = self.decode(completed.x, tokens).component_log_prob(completed.y)
         return {
-            "marginal": -marginal / task.num_points,
+            "marginal": -marginal / task.num_asked,
             "amortisation": -masked_mean(fit, completed.mask).mean(),
         }
 

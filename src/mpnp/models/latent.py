@@ -92,8 +92,8 @@ class LatentNP(AbstractNeuralProcess):
         prior, posterior = self.infer(task.context), self.infer(task.points)
         latent = posterior.mean + posterior.std * noise
         predictive = self._decode(task.context, task.x, latent)
-        log_likelihood = jnp.sum(predictive.component_log_prob(task.y), axis=-1, where=task.mask)
-        return {"negative_bound": -self.bound(log_likelihood, latent, posterior, prior) / task.num_points}
+        log_likelihood = jnp.sum(predictive.component_log_prob(task.y), axis=-1, where=task.asked)
+        return {"negative_bound": -self.bound(log_likelihood, latent, posterior, prior) / task.num_asked}
 
     def predict_given(
         self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Float[Array, "sample latent"]

@@ -89,9 +89,9 @@ class MartingaleNP(AbstractMartingaleNP):
         context_prediction = self.decode_views(task.x, question, seen)
         pseudo_prediction = self.decode_views(task.x, question, imagined)
         return {
-            "marginal": -union_prediction.joint_log_prob(task.y, task.mask) / task.num_points,
-            "amortisation": -masked_mean(context_prediction.log_prob(task.y), task.mask),
-            "pseudo": -masked_mean(pseudo_prediction.component_log_prob(task.y), task.mask).mean(),
+            "marginal": -union_prediction.joint_log_prob(task.y, task.asked) / task.num_asked,
+            "amortisation": -masked_mean(context_prediction.log_prob(task.y), task.asked),
+            "pseudo": -masked_mean(pseudo_prediction.component_log_prob(task.y), task.asked).mean(),
         }
 
     def predict_given(

@@ -26,11 +26,13 @@ class NeuralBootstrapNP(AbstractNeuralProcess):
     def loss_terms(self, task: Task, noise: Float[Array, "sample context"]) -> LossTerms:
         log_prob = self.predict_given(task.context, task.x, noise).component_log_prob(task.y)
         weights = bootstrap_weights(task.context, noise)
-        context = jnp.sum(weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask)
-        target = jnp.sum(log_prob, axis=-1, where=task.target_mask & ~task.context_mask)
+        context = jnp.sum(
+            weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask & task.asked[: task.context_slots]
+        )
+        target = jnp.sum(log_prob, axis=-1, where=task.target_mask & ~task.context_mask & task.asked)
         return {
-            "weighted_context": -log_mean_exp(context) / task.num_points,
-            "target": -log_mean_exp(target) / task.num_points,
+            "weighted_context": -log_mean_exp(context) / task.num_asked,
+            "target": -log_mean_exp(target) / task.num_asked,
         }
 
     def predict_given(

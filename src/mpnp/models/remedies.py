@@ -123,7 +123,7 @@ class Adapted(AbstractWrapped):
         parameters, static = eqx.partition(self.model, eqx.is_inexact_array)
 
         def loss(parameters: AbstractNeuralProcess, in_part: Bool[Array, " point"], noise: Noise) -> Float[Array, ""]:
-            task = Task(context.x, context.y, context.mask & in_part, context.mask & ~in_part)
+            task = Task(context.x, context.y, context.mask & in_part, context.mask & ~in_part, asked=~in_part)
             terms = eqx.combine(parameters, static).loss_terms(task, noise)
             return jnp.sum(jnp.stack(list(terms.values())))
 

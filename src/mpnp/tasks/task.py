@@ -67,6 +67,7 @@ class PointSet(eqx.Module):
 class Task(eqx.Module):
     """One task $\\tau = (Z, c)$: all points with the masks of the context and of the target.
 
+    Losses sum over the points that are `asked`: all of them, as in the paper, unless something else is said.
     If it is known that the context lies in the leading slots, `context_slots` says how many: models then work on no others
     when they look at the context.
     """
@@ -75,6 +76,7 @@ class Task(eqx.Module):
     y: Float[Array, "point y_dim"]
     context_mask: Bool[Array, " point"]
     target_mask: Bool[Array, " point"]
+    asked: Bool[Array, " point"]
     context_slots: int = eqx.field(static=True)
 
     def __init__(
@@ -84,22 +86,28 @@ class Task(eqx.Module):
         context_mask: Bool[Array, " point"],
         target_mask: Bool[Array, " point"],
         context_slots: int | None = None,
+        asked: Bool[Array, " point"] | None = None,
     ) -> None:
-        used = (context_mask | target_mask)[:, None]
-        self.x = jnp.where(used, x, 0)
-        self.y = jnp.where(used, y, 0)
+        used = context_mask | target_mask
+        self.x = jnp.where(used[:, None], x, 0)
+        self.y = jnp.where(used[:, None], y, 0)
         self.context_mask = context_mask
         self.target_mask = target_mask
+        self.asked = used if asked is None else used & asked
         self.context_slots = len(context_mask) if context_slots is None else context_slots
 
     def context_first(self) -> "Task":
         """The same task with its points in another order: context, then target, then empty slots."""
         order = jnp.argsort(jnp.where(self.context_mask, 0, jnp.where(self.target_mask, 1, 2)), stable=True)
-        return Task(self.x[order], self.y[order], self.context_mask[order], self.target_mask[order])
+        return Task(self.x[order], self.y[order], self.context_mask[order], self.target_mask[order], asked=self.asked[order])
 
     def with_context_slots(self, context_slots: int) -> "Task":
         """The same task with the promise that the context lies in so many leading slots."""
-        return Task(self.x, self.y, self.context_mask, self.target_mask, context_slots)
+        return Task(self.x, self.y, self.context_mask, self.target_mask, context_slots, self.asked)
+
+    def asking(self, asked: Bool[Array, " point"]) -> "Task":
+        """The same task, of which only these points count in a loss."""
+        return Task(self.x, self.y, self.context_mask, self.target_mask, self.context_slots, asked)
 
     @staticmethod
     def split(x: object, y: object, num_context: int) -> "Task":
@@ -112,13 +120,13 @@ class Task(eqx.Module):
 
     @property
     def mask(self) -> Bool[Array, " point"]:
-        """All points of the task, $[n] = c \\cup t$: the paper's losses sum over these."""
+        """All points of the task, $[n] = c \\cup t$."""
         return self.context_mask | self.target_mask
 
     @property
-    def num_points(self) -> Int[Array, ""]:
-        """The number of points $n$, at least one so that it can divide."""
-        return jnp.maximum(self.mask.sum(), 1)
+    def num_asked(self) -> Int[Array, ""]:
+        """The number of points that are asked, the paper's $n$; at least one so that it can divide."""
+        return jnp.maximum(self.asked.sum(), 1)
 
     @property
     def context(self) -> PointSet:
