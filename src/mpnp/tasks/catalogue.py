@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from mpnp.errors import InputError, unknown_name
-from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily
+from mpnp.tasks.families import AbstractTaskFamily, FunctionFamily, TargetsOnly
 from mpnp.tasks.gaussian_process import GaussianProcessPrior, Matern52Prior, PeriodicPrior, RBFPrior, StudentTNoise
 from mpnp.tasks.image_sets import OWN, SHAPES, image_problem, image_shape
 from mpnp.tasks.images import MAX_POINTS
@@ -64,6 +64,9 @@ TASKS: dict[str, TaskEntry] = {
         "GP with an RBF kernel on 4-D inputs",
     ),
     "predation": TaskEntry(VariedPredation(), "predators and prey with random rates, shocks and errors"),
+    "predation-targets": TaskEntry(
+        TargetsOnly(VariedPredation()), "the same, but only points to be predicted count in training"
+    ),
 }
 
 STORED_TASKS: dict[str, StoredEntry] = {

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Integer, PRNGKeyArray
 from mpnp.errors import InputError
 from mpnp.tasks.task import Task
 
-__all__ = ["AbstractProcess", "AbstractTaskFamily", "FunctionFamily", "leading_slots", "sample_sizes"]
+__all__ = ["AbstractProcess", "AbstractTaskFamily", "FunctionFamily", "TargetsOnly", "leading_slots", "sample_sizes"]
 
 
 class AbstractTaskFamily(eqx.Module):
@@ -69,6 +69,25 @@ class FunctionFamily(AbstractTaskFamily):
     def process_key(self, key: PRNGKeyArray) -> PRNGKeyArray:
         """The part of a task's key that draws its function, from which an oracle can recover what was drawn."""
         return jax.random.split(key, 3)[2]
+
+
+class TargetsOnly(AbstractTaskFamily):
+    """Tasks of another family, of which only the points to be predicted count in training.
+
+    A model that must also repeat its context, errors and all, may become too sure of what lies between. But it is by
+    repeating that attention is learnt: begin with all points, and go on with these.
+    """
+
+    family: AbstractTaskFamily
+    x_dim: int = eqx.field(static=True)
+    y_dim: int = eqx.field(static=True)
+
+    def __init__(self, family: AbstractTaskFamily) -> None:
+        self.family, self.x_dim, self.y_dim = family, family.x_dim, family.y_dim
+
+    def sample(self, key: PRNGKeyArray) -> Task:
+        task = self.family.sample(key)
+        return task.asking(task.target_mask)
 
 
 def leading_slots(

@@ -89,8 +89,7 @@ class VariedPredation(AbstractTaskFamily):
     They are counted at random or regular times, with errors that scale with the population and differ between the species,
     under a slow drift of the trade that both share, and one of them up to a year late. Ranges are what is known of such
     populations in general: cycles of six to sixteen years, seen for 60 to 100 years, peaks 2 to 50 times as high as troughs.
-    Sizes of context and target, and the scaling, are those of `TrajectoryFamily`. Only targets are asked in training: a model
-    that must also repeat its context, errors and all, becomes too sure of what lies between.
+    Sizes of context and target, and the scaling, are those of `TrajectoryFamily`.
     """
 
     num_points: int = eqx.field(static=True, default=100)
@@ -105,8 +104,8 @@ class VariedPredation(AbstractTaskFamily):
         moment = self._moments(time_key)
         measured = self._measure(path, moment, error_key)
         sizes = sample_sizes(self.num_points - 1, key=size_key, min_points=MIN_POINTS)  # the lineage leaves one point out
-        in_context, in_target = leading_slots(self.num_points, *sizes)
-        return standardise(moment[:, None], jnp.exp(measured), in_context, in_target).asking(in_target)
+        masks = leading_slots(self.num_points, *sizes)
+        return standardise(moment[:, None], jnp.exp(measured), *masks)
 
     def _path(self, key: PRNGKeyArray) -> Float[Array, "step 2"]:
         """Logarithms of predators and prey, after a time in which the start is forgotten."""
