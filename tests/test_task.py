@@ -9,6 +9,8 @@ import pytest
 
 from models import CONTEXT, NUM_SLOTS, TARGET, assert_trees_close, slot_mask, small_task
 from mpnp import InputError, PointSet, Task
+from mpnp.tasks.families import FunctionFamily, TargetsOnly
+from mpnp.tasks.gaussian_process import GaussianProcessPrior, RBFPrior
 from mpnp.tasks.task import masked_mean
 
 EMPTY = np.setdiff1d(np.arange(NUM_SLOTS), np.concatenate([CONTEXT, TARGET]))
@@ -52,6 +54,24 @@ def test_the_points_of_a_task_are_its_context_and_its_target():
     assert task.num_asked == len(CONTEXT) + len(TARGET)
     np.testing.assert_array_equal(task.points.y[CONTEXT], task.context.y[CONTEXT])
     np.testing.assert_array_equal(task.points.y[TARGET], task.y[TARGET])
+
+
+def test_what_is_asked_of_a_task_stays_with_its_points():
+    task = small_task()
+    assert_trees_close(task.asked, task.mask)
+    asked = task.asking(task.target_mask | jnp.asarray(np.isin(np.arange(NUM_SLOTS), EMPTY)))
+    np.testing.assert_array_equal(asked.asked, task.target_mask)
+    assert asked.num_asked == len(TARGET)
+    moved = asked.context_first().with_context_slots(len(CONTEXT))
+    np.testing.assert_array_equal(moved.asked, moved.target_mask)
+
+
+def test_a_family_can_ask_for_targets_only():
+    family = FunctionFamily(process=GaussianProcessPrior(RBFPrior()), x_dim=2)
+    plain, asking = (some.sample(jax.random.key(0)) for some in (family, TargetsOnly(family)))
+    assert_trees_close(asking.asking(plain.mask), plain, rtol=0)
+    np.testing.assert_array_equal(asking.asked, plain.target_mask)
+    assert (TargetsOnly(family).x_dim, TargetsOnly(family).y_dim) == (2, 1)
 
 
 def test_a_task_without_points_has_a_number_of_points_that_can_divide():
