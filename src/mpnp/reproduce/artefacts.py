@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mpnp.errors import unknown_name
-from mpnp.reproduce import figures
+from mpnp.reproduce import figures, pseudo_study, searches
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.lines import Line
 from mpnp.reproduce.plan import PLANS
@@ -38,10 +38,10 @@ class Artefact:
         return PLANS[self.name](campaign.budget)
 
 
-def _table(view: TableView, *more: Output, title: str = "") -> Artefact:
+def _table(view: TableView, *more: Output) -> Artefact:
     """A table with its learning curves."""
     outputs = (functools.partial(_write, view), functools.partial(figures.learning_curves, view.name), *more)
-    return Artefact(view.name, title or view.title, outputs)
+    return Artefact(view.name, view.title, outputs)
 
 
 def _write(view: TableView, campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
@@ -56,9 +56,20 @@ _ALL = (
     _table(TableView("4d", "4-D regression", "4d", differences=False, remark=ABOVE_ITS_ORACLE)),
     _table(TableView("images", "Image completion", "images"), figures.image_figures),
     _table(TableView("predator-prey", "Predators and prey", "predator-prey"), figures.population_figures),
+    Artefact("bayesopt", "Bayesian optimisation", (searches.search_table, searches.search_figures), searches.run_searches),
     _table(TableView("direct", "Directly generating models", "direct"), figures.direct_figures),
     Artefact("posterior-samples", "Posterior samples of MPANP", (figures.sample_figure,)),
-    _table(TableView("num-pseudo", "Number of pseudo points in training")),
+    Artefact(
+        "num-pseudo",
+        "Number of pseudo points in training",
+        (pseudo_study.num_pseudo_table, functools.partial(figures.learning_curves, "num-pseudo")),
+    ),
+    Artefact(
+        "pseudo-use",
+        "What pseudo contexts do in trained models",
+        (pseudo_study.pseudo_table, pseudo_study.pseudo_figure),
+        pseudo_study.measure_pseudo_use,
+    ),
     Artefact(
         "learning-curves",
         "Validation against CPU time, 1-D regression",

@@ -81,8 +81,8 @@ MINUTES = Budget(
     about="a few steps a model, to see the whole machine run; the numbers mean nothing",
     num_seeds=1,
     efforts={
-        "regression": Effort(_SMALL, 128, (1e-2, 2e-2), trial_steps=40),
-        "4d": _single_rate(_SMALL, 128),
+        "regression": _single_rate(_SMALL, 128),
+        "4d": Effort(_SMALL, 128, (1e-2, 2e-2), trial_steps=20),
         "finite-data": _single_rate(_SMALL, 128),
         "num-pseudo": _single_rate(_SMALL, 128),
         "predator-prey": _single_rate(_SMALL, 64, num_elsewhere=64),

@@ -1,6 +1,6 @@
 """Figures of the paper, from records where they suffice and from trained models where those are to be seen at work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -18,7 +18,15 @@ from mpnp.reproduce.plan import ATTENTIVE_MODELS, POOLED_MODELS, base_of
 from mpnp.runs import load_model
 from mpnp.tasks.catalogue import find_problem
 
-__all__ = ["direct_figures", "finite_data_figure", "image_figures", "learning_curves", "population_figures", "sample_figure"]
+__all__ = [
+    "direct_figures",
+    "finite_data_figure",
+    "image_figures",
+    "learning_curves",
+    "population_figures",
+    "sample_figure",
+    "save_figures",
+]
 
 MULTIPLES = ("×1", "×2", "×5")
 """Of the smallest training set, as on the axis of the paper's figure."""
@@ -38,7 +46,7 @@ def learning_curves(name: str, campaign: Campaign, lines: Sequence[Line]) -> lis
                 drawn |= _draw_curves(ax, campaign, here)
                 ax.set(title=task, xlabel="CPU-seconds of training", xscale="log")
             row[0].set_ylabel("validation target log-likelihood")
-    return _save(campaign, {f"{name}-learning-curves": figure} if drawn else {})
+    return save_figures(campaign, {f"{name}-learning-curves": figure} if drawn else {})
 
 
 def _draw_curves(ax: Axes, campaign: Campaign, lines: Sequence[Line]) -> bool:
@@ -83,7 +91,7 @@ def finite_data_figure(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
             if handles:
                 row[0].legend(handles, labels, fontsize="small")
         figure.supxlabel(f"training tasks, in multiples of {min(campaign.budget.finite_sizes):,}")
-    return _save(campaign, {"finite-data": figure} if drawn else {})
+    return save_figures(campaign, {"finite-data": figure} if drawn else {})
 
 
 def _draw_sizes(ax: Axes, campaign: Campaign, lines: Sequence[Line]) -> bool:
@@ -125,7 +133,7 @@ def _posteriors(campaign: Campaign, lines: Sequence[Line], name: str) -> list[Pa
             step = f"step {card['progress']['best_step']:,} of {config.recipe.steps:,}"
             figure.suptitle(f"{label} trained on {line.task}, shown {line.tested_on}: {step}")
             figures[f"{name}-{line.model}-{line.tested_on}"] = figure
-    return _save(campaign, figures)
+    return save_figures(campaign, figures)
 
 
 def image_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
@@ -133,10 +141,11 @@ def image_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
     folders = campaign.trained([line for line in lines if line.task == "mnist"])
     models = {label: load_model(folder)[0] for label, folder in folders.items()}
     figures = digit_figures(models, campaign.budget.efforts["mnist"].num_samples)
-    return _save(campaign, {f"images-{name}": figure for name, figure in figures.items()})
+    return save_figures(campaign, {f"images-{name}": figure for name, figure in figures.items()})
 
 
-def _save(campaign: Campaign, figures: dict[str, Figure]) -> list[Path]:
+def save_figures(campaign: Campaign, figures: Mapping[str, Figure]) -> list[Path]:
+    """Write figures under their names."""
     paths = [campaign.folder / "figures" / f"{name}.png" for name in figures]
     for path, figure in zip(paths, figures.values(), strict=True):
         save_figure(figure, path)

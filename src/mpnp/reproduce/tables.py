@@ -14,7 +14,7 @@ from mpnp.reproduce.lines import Line
 from mpnp.reproduce.paper import METRICS, PaperRow, paper_row
 from mpnp.reproduce.render import latex, markdown
 
-__all__ = ["Table", "TableView", "comparison_table", "rates_table", "score_table", "write_tables"]
+__all__ = ["Table", "TableView", "comparison_table", "rates_table", "save_tables", "score_table", "write_tables"]
 
 NOT_RUN = "not run"
 
@@ -53,16 +53,17 @@ class TableView:
 def write_tables(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> list[Path]:
     """The table, comparisons between its models, and learning rates, in one Markdown and one LaTeX file."""
     tables = [score_table(campaign, view, lines), comparison_table(campaign, view, lines), rates_table(campaign, view, lines)]
-    shown = [table for table in tables if table.rows]
-    return [
-        _write(campaign.folder / "tables" / f"{view.name}.{ending}", "\n".join(form(table) for table in shown))
-        for ending, form in (("md", Table.markdown), ("tex", Table.latex))
-    ]
+    return save_tables(campaign, view.name, tables)
 
 
-def _write(path: Path, text: str) -> Path:
-    write_atomically(path, lambda file: file.write(text.encode()))
-    return path
+def save_tables(campaign: Campaign, name: str, tables: Sequence[Table]) -> list[Path]:
+    """All tables that have rows, in one Markdown and one LaTeX file."""
+    paths = []
+    for ending, form in (("md", Table.markdown), ("tex", Table.latex)):
+        text = "\n".join(form(table) for table in tables if table.rows)
+        paths.append(campaign.folder / "tables" / f"{name}.{ending}")
+        write_atomically(paths[-1], lambda file, text=text: file.write(text.encode()))
+    return paths
 
 
 def score_table(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> Table:
