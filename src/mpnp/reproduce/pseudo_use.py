@@ -67,7 +67,8 @@ def score_treatments(
             for name, treat in TREATMENTS.items()
         }
 
-    return _by_chunks(martingale, source, num_tasks, num_samples, score)
+    found = _by_chunks(martingale, source, num_tasks, num_samples, score)
+    return {name: found[name] for name in TREATMENTS}  # JAX hands dictionaries back in the order of the alphabet
 
 
 def spread_of_draws(model: AbstractNeuralProcess, source: TaskSource, num_tasks: int, num_samples: int) -> list[dict[str, Any]]:
