@@ -22,7 +22,7 @@ from mpnp.tasks.families import AbstractTaskFamily
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
 from reproduction import MadeUp, campaign_in
 
-NUM_TASKS = 5
+NUM_TASKS = 20
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,7 +30,7 @@ def quick():
     """Few resamples and tasks, and a kernel that need not be learnt."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparisons, "NUM_RESAMPLES", 20)
-        patch.setattr(pseudo_use, "CHUNK", 4)
+        patch.setattr(pseudo_use, "CHUNK", 16)  # more than a task has slots
         patch.setattr(pseudo_use, "SPREAD_COUNTS", (20, 2_000))
         patch.setattr(strategies, "pretrained_process", lambda: GaussianProcess(Kernel(0.5, 0.05, 0.02)))
         yield

@@ -105,7 +105,7 @@ def _by_chunks(
         model: MartingaleNP, source: TaskSource, indices: Integer[Array, " chunk"]
     ) -> dict[str, Float[Array, " chunk"]]:
         tasks, keys = source.batch(indices), jax.vmap(source.noise_key)(indices)
-        others = jax.tree.map(lambda leaf: jnp.roll(leaf, 1, axis=0), tasks.context)
+        others = jax.tree.map(lambda leaf: jnp.roll(leaf, 1, axis=0), jax.vmap(lambda task: task.context)(tasks))
         size = piece_size(model, len(indices), tasks.context_mask.shape[-1], num_samples)
         return jax.lax.map(lambda parts: score(model, *parts), (tasks, others, keys), batch_size=size)
 

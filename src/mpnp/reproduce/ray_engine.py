@@ -1,5 +1,6 @@
 """Jobs spread over a cluster by Ray. Install it with the extra: pip install 'mpnp[ray]'."""
 
+import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,12 +20,11 @@ class RayEngine(AbstractEngine):
 
     def __init__(self) -> None:
         try:
-            import ray
+            self.ray: Any = importlib.import_module("ray")
         except ImportError:
             raise InputError("--engine ray needs Ray; install it with: pip install 'mpnp[ray]'") from None
-        self.ray: Any = ray
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False)
+        if not self.ray.is_initialized():
+            self.ray.init(log_to_driver=False)
 
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
         # A core each: a training loop keeps about one busy. A fresh process each, because compiled programs pile up.
