@@ -20,7 +20,7 @@ from mpnp.tasks.task import PointSet, Task, masked_mean
 
 __all__ = ["SPREAD_COUNTS", "TREATMENTS", "score_treatments", "spread_of_draws"]
 
-SPREAD_COUNTS = (1, 2, 5, 10, 20, 50, 100)
+SPREAD_COUNTS = (1, 3, 10, 30, 100)
 """Numbers of pseudo points at which the spread of the draws is measured."""
 
 CHUNK = 64
