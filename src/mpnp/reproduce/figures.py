@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from mpnp.pictures import STYLE, save_figure
 from mpnp.plot import plot_posterior
@@ -45,6 +46,8 @@ def learning_curves(name: str, campaign: Campaign, lines: Sequence[Line]) -> lis
                 here = [line for line in lines if line.task == task == line.tested_on and base_of(line.model) == base]
                 drawn |= _draw_curves(ax, campaign, here)
                 ax.set(title=task, xlabel="CPU-seconds of training", xscale="log")
+                ax.xaxis.set_major_formatter("{x:g}")
+                ax.xaxis.set_minor_formatter(NullFormatter())
             row[0].set_ylabel("validation target log-likelihood")
     return save_figures(campaign, {f"{name}-learning-curves": figure} if drawn else {})
 

@@ -8,6 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from mpnp.errors import RunError
 from mpnp.metrics import summarise
 from mpnp.pictures import STYLE
 from mpnp.records import environment, read_json, write_json
@@ -124,7 +125,15 @@ def _record(campaign: Campaign, line: Line, directory: Path) -> dict[str, Any]:
 
 
 def _records(campaign: Campaign, lines: Sequence[Line]) -> dict[Line, dict[str, Any]]:
-    return {line: read_json(path) for line in lines if (path := _path(campaign, line)).exists()}
+    records = {line: read_json(path) for line in lines if (path := _path(campaign, line)).exists()}
+    for line, record in records.items():
+        run = campaign.run(line, 0)
+        if run is None or not run.agrees_with(record["config"]) or record["num_tasks"] != campaign.budget.num_studied:
+            raise RunError(
+                f"{_path(campaign, line)} was made with another recipe than the budget '{campaign.budget.name}' has now; delete "
+                "it, or choose another --out"
+            )
+    return records
 
 
 def _path(campaign: Campaign, line: Line) -> Path:
