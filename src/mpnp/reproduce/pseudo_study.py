@@ -130,8 +130,8 @@ def _records(campaign: Campaign, lines: Sequence[Line]) -> dict[Line, dict[str, 
         run = campaign.run(line, 0)
         if run is None or not run.agrees_with(record["config"]) or record["num_tasks"] != campaign.budget.num_studied:
             raise RunError(
-                f"{_path(campaign, line)} was made with another recipe than the budget '{campaign.budget.name}' has now; delete "
-                "it, or choose another --out"
+                f"{_path(campaign, line)} was made with another recipe than the budget '{campaign.budget.name}' has now; "
+                "delete it, or choose another --out"
             )
     return records
 
