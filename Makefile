@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test lint format clean
+.PHONY: quickstart test test-ray lint format clean
 
 quickstart: $(VENV)/installed
 	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
@@ -17,6 +17,11 @@ quickstart: $(VENV)/installed
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Ray is an extra of 240 MB, so its test has a target of its own; 'make test' skips it.
+test-ray: $(VENV)/installed-dev
+	@$(PIP) install --constraint constraints.txt --editable '.[ray]'
+	@$(BIN)/python -m pytest tests/test_reproduce_ray.py
 
 lint: $(VENV)/installed-dev
 	@$(BIN)/ruff format --check --quiet .

@@ -10,10 +10,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from measure import markdown
-
 from mpnp.ceilings.records import ceiling_record
 from mpnp.records import read_json, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 
 RESULTS = Path(__file__).parents[1] / "results" / "ceilings"
 TASKS = ("rbf", "matern", "periodic", "rbf-4d", "t-noise")

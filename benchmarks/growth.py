@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 from matplotlib import pyplot as plt
-from measure import RESULTS, in_fresh_process, markdown, measure_unit, peak_gigabytes, seconds_each
+from measure import RESULTS, in_fresh_process, measure_unit, peak_gigabytes, seconds_each
 
 from mpnp.devices import batch_mesh, replicate
 from mpnp.models.catalogue import build
@@ -24,6 +24,7 @@ from mpnp.pictures import STYLE, save_figure
 from mpnp.predictor import Predictor
 from mpnp.recipes import Recipe
 from mpnp.records import environment, read_json, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig
 from mpnp.step import initial_state, make_step
 from mpnp.tasks.catalogue import find_family

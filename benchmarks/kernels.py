@@ -11,10 +11,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from measure import RESULTS, UNIT_FLOPS, markdown, measure_unit, seconds_each
+from measure import RESULTS, UNIT_FLOPS, measure_unit, seconds_each
 
 from mpnp.pieces import ROWS
 from mpnp.records import environment, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 
 WIDTH, HEADS, POINTS, REPEATS = 128, 8, 50, 200
 SETS = ROWS // POINTS

@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from curves import finish, read_curve
 from matplotlib import pyplot as plt
 
 from mpnp.evaluate import evaluate_run
@@ -20,6 +19,7 @@ from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import RECIPES
 from mpnp.records import read_json, write_atomically, write_json
 from mpnp.runs import RunConfig
+from mpnp.train import finish
 
 RESULTS = Path(__file__).parents[1] / "results" / "learning-curves"
 NUM_TEST_TASKS = 2_560
@@ -43,7 +43,7 @@ def make_record(model: str, directory: Path) -> dict[str, Any]:
     """Train and score one model."""
     run = finish(RunConfig(model, recipe=RECIPES["quick"]), directory)
     test = evaluate_run(directory, num_tasks=NUM_TEST_TASKS)
-    return {"kind": "learning-curve", "model": model, "curve": read_curve(run), "test": test}
+    return {"kind": "learning-curve", "model": model, "curve": run.learning_curve(), "test": test}
 
 
 def draw(records: dict[str, Any]) -> None:

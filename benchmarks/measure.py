@@ -49,9 +49,3 @@ def in_fresh_process(script: str, *arguments: str) -> Any:
     """Run `script arguments` and read the JSON it prints last: peak memory and compile time are then its own."""
     run = subprocess.run([sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(run.stdout.splitlines()[-1])
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table whose first column is text and whose others are numbers."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -18,8 +18,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from curves import finish
-from measure import markdown
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -32,12 +30,15 @@ from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.models.remedies import Adapted, Recalibrated
 from mpnp.pictures import save_figure
 from mpnp.plot import plot_posterior
-from mpnp.recipes import RECIPES
 from mpnp.records import environment, read_json, write_atomically, write_json
+from mpnp.reproduce.budgets import HOURS
+from mpnp.reproduce.paper import METRICS, paper_rows
+from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import make_scorer
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
+from mpnp.train import finish
 from mpnp.typicality import Reference, half_scores
 
 RESULTS = Path(__file__).parents[1] / "results" / "predator-prey"
@@ -49,11 +50,8 @@ WORLDS = {"lotka-volterra": MODELS, "predation": ("canp",), "predation-targets":
 START = {("predation-targets", "canp"): "predation/canp", ("predation-targets", "mpanp"): "predation-targets/canp"}
 """Whose weights a model of the wider world starts with."""
 
-FAST = dataclasses.replace(
-    RECIPES["fast"], steps=1_000, batch_size=32, learning_rate=1e-2, validate_every=100, validation_tasks=512
-)
-"""Half the rate of the preset, at which attentive models learn more on validation tasks of `rbf`."""
-
+EFFORT = HOURS.efforts["predator-prey"]
+FAST = EFFORT.recipe
 RECIPE_FOR = {
     "lotka-volterra": dict.fromkeys(MODELS, FAST),
     "predation": {"canp": dataclasses.replace(FAST, steps=5_000, validate_every=200, select_by="target")},
@@ -61,21 +59,9 @@ RECIPE_FOR = {
 }
 """Equal for all models of the paper's table."""
 
-NUM_SIMULATED, NUM_WINDOWS, NUM_SAMPLES = 2_000, 256, 10
+NUM_WINDOWS, NUM_SAMPLES = EFFORT.num_elsewhere, EFFORT.num_samples
 NUM_REFERENCE, NUM_TIMED = 400, 128
 RIVAL = "Matérn GP fitted to each context"
-
-PAPER = {
-    "cnp": (0.327, 0.035, 0.181, -2.686, -3.201, -3.000),
-    "np": (0.112, -0.115, 0.000, -2.770, -3.144, -2.993),
-    "bnp": (0.550, 0.274, 0.417, -2.614, -3.052, -2.868),
-    "mpnp": (0.626, 0.375, 0.500, -2.621, -3.092, -2.918),
-    "canp": (0.689, 1.615, 1.023, -4.743, -6.413, -5.801),
-    "anp": (2.607, 1.830, 2.234, 1.887, -4.848, -1.615),
-    "banp": (2.654, 1.797, 2.240, 2.190, -3.597, -0.741),
-    "mpanp": (2.639, 1.835, 2.254, 1.995, -5.073, -1.690),
-}
-"""Context, target and task log-likelihood, simulated and real, from the paper's table."""
 
 REMEDIES = {
     "as trained": lambda model: model,
@@ -113,7 +99,7 @@ def make_record(world: str, model: str, directory: Path) -> None:
     finish(RunConfig(model, world, recipe=RECIPE_FOR[world][model], start_from=start_from), directory)
     record = {
         "kind": "predator-prey",
-        "simulated": evaluate_run(directory, num_tasks=NUM_SIMULATED, num_samples=NUM_SAMPLES),
+        "simulated": evaluate_run(directory, num_tasks=EFFORT.num_test, num_samples=NUM_SAMPLES),
         "real": evaluate_run(directory, task="hare-lynx", num_tasks=NUM_WINDOWS, num_samples=NUM_SAMPLES),
         "remedies": score_remedies(load_model(directory)[0]) if model in REMEDIED else {},
         "plausibility": measure_plausibility(directory, world),
@@ -258,16 +244,19 @@ Records = dict[tuple[str, str], dict[str, Any]]
 
 def score_table(records: Records, bars: dict[str, Any]) -> str:
     """Models of the paper's table, with the paper's numbers in brackets, and what needs no simulation."""
-    metrics = ("context", "target", "task")
-    header = ["model", *(f"simulated {name}" for name in metrics), *(f"real {name}" for name in metrics), "CPU-s"]
+    header = ["model", *(f"simulated {name}" for name in METRICS), *(f"real {name}" for name in METRICS), "CPU-s"]
     rows = []
     for (world, model), record in records.items():
         if world == "lotka-volterra":
-            ours = [record[part]["scores"][name]["mean"] for part in ("simulated", "real") for name in metrics]
-            cost = f"{record['real']['training']['cpu_seconds']:,.0f}"
-            rows.append([model, *(f"{value:.3f} ({paper:.3f})" for value, paper in zip(ours, PAPER[model], strict=True)), cost])
+            cells = [
+                f"{record[part]['scores'][name]['mean']:.3f} "
+                f"({paper_rows()['predator-prey', tested_on, model].scores[name].mean:.3f})"
+                for part, tested_on in (("simulated", "lotka-volterra"), ("real", "hare-lynx"))
+                for name in METRICS
+            ]
+            rows.append([model, *cells, f"{record['real']['training']['cpu_seconds']:,.0f}"])
     rows += [
-        [name, "", "", "", *(f"{bar['scores'][metric]['mean']:.3f}" for metric in metrics), ""] for name, bar in bars.items()
+        [name, "", "", "", *(f"{bar['scores'][metric]['mean']:.3f}" for metric in METRICS), ""] for name, bar in bars.items()
     ]
     return markdown(header, rows)
 

@@ -15,11 +15,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from measure import RESULTS, UNIT_FLOPS, in_fresh_process, markdown, measure_unit, peak_gigabytes, seconds_each
+from measure import RESULTS, UNIT_FLOPS, in_fresh_process, measure_unit, peak_gigabytes, seconds_each
 
 from mpnp.models.catalogue import MODELS, build
 from mpnp.predictor import Predictor
 from mpnp.records import environment, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 from mpnp.tasks.task import PointSet
 
 NUM_CONTEXT, NUM_TARGETS, NUM_SAMPLES, NUM_TASKS = 25, 100, 10, 1_000

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from curves import finish, read_curve
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
-from measure import markdown
 
 from mpnp import checkpoint
 from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
 from mpnp.records import read_json, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig
+from mpnp.train import finish
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes"
 MIDDLE, LARGEST = LEARNING_RATE_GRID[2], LEARNING_RATE_GRID[4]
@@ -64,7 +64,7 @@ def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
     """Train if need be, then gather validation scores and what they cost."""
     run = finish(config, directory)
     card = checkpoint.read_card(run.last)
-    return {"kind": "recipe-curve", "config": card["config"], "curve": read_curve(run), "environment": card["environment"]}
+    return {"kind": "recipe-curve", "config": card["config"], "curve": run.learning_curve(), "environment": card["environment"]}
 
 
 def draw(records: dict[str, Any]) -> None:

@@ -18,11 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from measure import RESULTS, UNIT_FLOPS, in_fresh_process, markdown, measure_unit, peak_gigabytes, seconds_each
+from measure import RESULTS, UNIT_FLOPS, in_fresh_process, measure_unit, peak_gigabytes, seconds_each
 
 from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
 from mpnp.records import environment, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TaskSource

@@ -16,7 +16,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from measure import markdown
 from scipy.optimize import minimize
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
@@ -33,6 +32,7 @@ from mpnp.pictures import BAND, STYLE, save_figure
 from mpnp.posterior import Draws
 from mpnp.posterior_plot import draw_posterior
 from mpnp.records import environment, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "weather"

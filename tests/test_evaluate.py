@@ -7,7 +7,8 @@ import pytest
 from models import SETTINGS
 from mpnp import checkpoint
 from mpnp.errors import InputError, RunError
-from mpnp.evaluate import evaluate_run
+from mpnp.evaluate import evaluate_run, score_run
+from mpnp.metrics import summarise
 from mpnp.recipes import Recipe
 from mpnp.runs import RunConfig, RunDirectory
 from mpnp.tasks.families import FunctionFamily
@@ -27,8 +28,8 @@ def untrained(tmp_path):
 
 
 def test_a_record_repeats_and_names_its_origin(untrained):
-    first, again = (evaluate_run(untrained.path, num_tasks=6) for _ in range(2))
-    assert first["scores"] == again["scores"]
+    first, (again, tasks) = evaluate_run(untrained.path, num_tasks=6), score_run(untrained.path, num_tasks=6)
+    assert first["scores"] == again["scores"] == summarise(tasks)
     assert (first["model"], first["task"], first["training"]["seed"]) == ("np", "rbf", 0)
     assert first["training"]["environment"]["commit"] == "abc"
     assert first["training"]["cpu_seconds"] == 1.5

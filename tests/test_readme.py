@@ -87,6 +87,7 @@ COMMANDS = [
         "docs/images.md",
         "docs/predator-prey.md",
         "docs/bayesopt.md",
+        "docs/reproduce.md",
     )
     for block in code_blocks(document, "")
     for line in block.splitlines()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from mpnp.errors import InputError, RunError
 from mpnp.metrics import Summary, summarise
@@ -19,7 +20,10 @@ from mpnp.scoring import make_scorer
 from mpnp.tasks.catalogue import find_problem, task_dims
 from mpnp.tasks.sources import TEST_SEED, Problem, TaskSource, fixed_tasks
 
-__all__ = ["evaluate_run", "problem_for", "with_num_pseudo"]
+__all__ = ["TaskScores", "evaluate_run", "problem_for", "score_run", "with_num_pseudo"]
+
+TaskScores = dict[str, Float[np.ndarray, " task"]]
+"""Each metric of each test task."""
 
 
 def evaluate_run(
@@ -31,6 +35,19 @@ def evaluate_run(
     num_pseudo: int | None = None,
 ) -> dict[str, Any]:
     """The record of a run's scores on the first `num_tasks` test tasks of its own family, or of another."""
+    record, _ = score_run(directory, task=task, num_tasks=num_tasks, num_samples=num_samples, num_pseudo=num_pseudo)
+    return record
+
+
+def score_run(
+    directory: str | Path,
+    *,
+    task: str | None = None,
+    num_tasks: int = 2_560,
+    num_samples: int | None = None,
+    num_pseudo: int | None = None,
+) -> tuple[dict[str, Any], TaskScores]:
+    """The same record, and the scores of each task that it sums up: models are compared task by task."""
     if num_tasks < 1:
         raise InputError(f"num_tasks must be at least 1, got {num_tasks}")
     model, config, card = load_model(directory)
@@ -44,7 +61,7 @@ def evaluate_run(
     broken = int((~np.isfinite(scores["task"])).sum())
     if broken:
         raise RunError(f"{directory} predicts numbers that are not finite on {broken} of {num_tasks} test tasks; train it anew")
-    return {
+    record = {
         "kind": "score",
         "model": config.model,
         "parameters": num_parameters(model),
@@ -62,6 +79,7 @@ def evaluate_run(
         },
         "training": _training(config, card, RunDirectory(find_run(directory)).cpu_seconds()),
     }
+    return record, scores
 
 
 def problem_for(model: AbstractNeuralProcess, task: str) -> Problem:

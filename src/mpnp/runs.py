@@ -143,6 +143,12 @@ class RunDirectory:
         rows = _lines(self.timing)
         return json.loads(rows[-1])["cpu_seconds"] if rows else None
 
+    def learning_curve(self) -> list[dict[str, Any]]:
+        """One row a validation: step, CPU-seconds and scores."""
+        seconds = {row["step"]: row["cpu_seconds"] for row in map(json.loads, _lines(self.timing))}
+        rows = [row for row in map(json.loads, _lines(self.metrics)) if "validation" in row]
+        return [{"step": row["step"], "cpu_seconds": seconds[row["step"]], **row["validation"]} for row in rows]
+
     def create(self, config: RunConfig) -> None:
         """Start a run here, unless there is one already."""
         if self.config_file.exists():

@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 from tqdm import tqdm
 
 from mpnp import checkpoint, devices
-from mpnp.errors import DivergedError
+from mpnp.errors import DivergedError, RunError
 from mpnp.metrics import summarise
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import environment
@@ -26,7 +26,7 @@ from mpnp.scoring import Scorer, make_scorer
 from mpnp.step import TrainState, initial_state, make_step, state_shapes
 from mpnp.tasks.sources import VALIDATION_SEED, Problem, fixed_tasks, training_indices
 
-__all__ = ["resume", "train"]
+__all__ = ["finish", "resume", "train"]
 
 LOG_EVERY = 10
 """Steps between rows of the metrics log."""
@@ -70,6 +70,18 @@ def resume(out: str | Path, *, quiet: bool = False) -> AbstractNeuralProcess:
     if devices.is_lead():
         run.rewind_logs(progress.step)
     return _run(run, config, problem, state, progress, quiet)
+
+
+def finish(config: RunConfig, out: str | Path, *, quiet: bool = False) -> RunDirectory:
+    """The run of this configuration in `out`, trained from wherever it is to its end."""
+    run = RunDirectory(Path(out))
+    if not run.config_file.exists():
+        train(config, out, quiet=quiet)
+    elif run.config() != config:
+        raise RunError(f"{out} holds a run of another configuration; move it away, or name another folder for the runs")
+    elif not run.last.exists() or checkpoint.read_card(run.last)["progress"]["step"] < config.recipe.steps:
+        resume(out, quiet=quiet)
+    return run
 
 
 def _run(

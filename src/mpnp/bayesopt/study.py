@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,18 @@ from mpnp.errors import InputError, RunError
 from mpnp.options import option, require_counts, require_seed
 from mpnp.records import environment, read_json, write_json
 
-__all__ = ["Study", "Trials", "initial_points", "read_records", "run_study", "run_trials", "simple_regret", "study_folder"]
+__all__ = [
+    "Study",
+    "Trials",
+    "initial_points",
+    "read_records",
+    "regret_quartiles",
+    "run_named",
+    "run_study",
+    "run_trials",
+    "simple_regret",
+    "study_folder",
+]
 
 KIND, NEEDED = "bayesopt", {"strategy", "settings", "minimum", "simple_regret", "predicted"}
 
@@ -74,7 +85,11 @@ class Trials:
 
 def run_study(study: Study, models: Sequence[str | Path], out: Path, *, quiet: bool = False) -> None:
     """Write the record of each model that has none yet: the directory or name of a model, 'gp' or 'random'."""
-    named = _labels(models)
+    run_named(study, _labels(models), out, quiet=quiet)
+
+
+def run_named(study: Study, named: Mapping[str, str | Path], out: Path, *, quiet: bool = False) -> None:
+    """The same, with the names that the records are to have."""
     _require_agreement(study_folder(out, study), read_records(out, study), dataclasses.asdict(study))
     for label, model in named.items():
         path = study_folder(out, study) / f"{label}.json"
@@ -101,6 +116,16 @@ def read_records(out: Path, study: Study) -> dict[str, Any]:
 def study_folder(out: Path, study: Study) -> Path:
     """Where strategies that are to be compared have their records."""
     return out / study.objective / study.acquisition
+
+
+def regret_quartiles(record: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
+    """First quartile, median and third quartile over trials of the regret at the end, and of its sum over iterations."""
+    regret = np.asarray(record["simple_regret"])
+    quartiles = {}
+    for name, values in (("regret", regret[:, -1]), ("sum", regret.sum(axis=1))):
+        low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+        quartiles[name] = float(low), float(median), float(high)
+    return quartiles
 
 
 def run_trials(study: Study, strategy: AbstractStrategy, *, quiet: bool = True) -> Trials:

@@ -4,10 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.study import Study, read_records, run_study, study_folder
+from mpnp.bayesopt.study import Study, read_records, regret_quartiles, run_study, study_folder
 from mpnp.cli.commands import given
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import RunError
@@ -54,10 +52,8 @@ def _table(study: Study, records: dict[str, Any]) -> str:
     """Regret at the end, and its sum over all iterations: the median trial, and where the middle half lies."""
     rows = []
     for label, record in records.items():
-        regret = np.asarray(record["simple_regret"])
         cells = [label]
-        for values, digits in ((regret[:, -1], 5), (regret.sum(axis=1), 2)):
-            low, median, high = (format_number(float(value), digits) for value in np.quantile(values, [0.25, 0.5, 0.75]))
-            cells += [median, f"{low} to {high}"]
+        for (low, median, high), digits in zip(regret_quartiles(record).values(), (5, 2), strict=True):
+            cells += [format_number(median, digits), f"{format_number(low, digits)} to {format_number(high, digits)}"]
         rows.append(cells)
     return format_table([f"{study.objective}, {study.acquisition}", "regret", "quartiles", "sum", "quartiles"], rows)

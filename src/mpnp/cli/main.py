@@ -13,13 +13,15 @@ from typing import Any, NoReturn
 from mpnp.bayesopt.objectives import OBJECTIVES
 from mpnp.bayesopt.strategies import ACQUISITIONS, EXPECTED_IMPROVEMENT
 from mpnp.bayesopt.study import Study
-from mpnp.cli import bayesopt, commands, image_data, own_data
+from mpnp.cli import bayesopt, commands, image_data, own_data, reproduce
 from mpnp.compile_cache import keep_compiled_programs
 from mpnp.errors import DivergedError, InputError, MpnpError, RunError
 from mpnp.fit_options import FitOptions
 from mpnp.models.settings import ModelSettings
 from mpnp.options import option_type
 from mpnp.recipes import RECIPES, Recipe
+from mpnp.reproduce.budgets import BUDGETS
+from mpnp.reproduce.engines import ENGINES
 from mpnp.tasks.catalogue import STORED_TASKS, TASKS
 from mpnp.tasks.sources import FULL_SIZE
 
@@ -88,6 +90,18 @@ A model is the directory of a run or of a fitted model, the name of one that com
 learnt its kernel from the rbf tasks, or random for random search. What has a record is not run again."""
 
 
+REPRODUCE_EPILOG = """\
+examples:
+  mpnp reproduce                                what there is, and what of it is done
+  mpnp reproduce direct --budget minutes        see one table come about
+  mpnp reproduce regression size-matched --budget hours --seeds 2
+  mpnp reproduce all --budget paper --engine ray
+  mpnp reproduce all --draw-only                tables and figures of the records that are there
+
+What has a record is not run again, so the same command continues after a stop. Records, tables (Markdown and LaTeX) and figures
+are written to OUT/BUDGET."""
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that ends in what to do."""
 
@@ -138,6 +152,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     _add_data(subparsers)
     _add_complete(subparsers)
     _add_bayesopt(subparsers)
+    _add_reproduce(subparsers)
     info = _add_command(subparsers, "info", own_data.info, "show what a model is, what it was trained on, how well it does")
     info.add_argument(
         "directory", type=Path, metavar="MODEL", help="directory of the model, or the name of one that comes with mpnp"
@@ -308,6 +323,28 @@ def _add_bayesopt(subparsers: Any) -> None:
         parser.add_argument(flag, dest=name, type=int, metavar="N", help=text)
     parser.add_argument(
         "--out", type=Path, default=Path("results/bayesopt"), help="folder of records and figures (default results/bayesopt)"
+    )
+    parser.add_argument("--draw-only", action="store_true", help="run nothing, show the records that are there")
+    parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")
+
+
+def _add_reproduce(subparsers: Any) -> None:
+    parser = _add_command(
+        subparsers, "reproduce", reproduce.reproduce, "make the paper's tables and figures", REPRODUCE_EPILOG
+    )  # fmt: skip
+    parser.add_argument("names", nargs="*", metavar="NAME", help="tables and figures, or all (default: list them)")
+    parser.add_argument("--budget", default="minutes", help=f"how much to spend: {', '.join(BUDGETS)} (default minutes)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="training runs of each model (default: the budget's)")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help="run only these of its models")
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="run only lines trained or tested on these tasks")
+    for flag, default, text in (
+        ("--out", "results/reproduce", "records, tables and figures"),
+        ("--runs", "runs/reproduce", "training runs"),
+        ("--ceilings", "results/ceilings", "records of ceilings"),
+    ):
+        parser.add_argument(flag, type=Path, default=Path(default), help=f"folder of {text} (default {default})")
+    parser.add_argument(
+        "--engine", default="sequential", help=f"where runs are made: {', '.join(ENGINES)} (default sequential)"
     )
     parser.add_argument("--draw-only", action="store_true", help="run nothing, show the records that are there")
     parser.add_argument("--quiet", action="store_true", help="no progress on the terminal")

@@ -1,0 +1,168 @@
+"""Budgets: how much is spent on each group of models. Inside a group all get the same steps, batch and learning rates."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from mpnp.errors import InputError, unknown_name
+from mpnp.models.settings import ModelSettings
+from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
+from mpnp.tasks.sources import FULL_SIZE
+
+__all__ = ["BUDGETS", "Budget", "Effort", "find_budget"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What is spent on each model of a group."""
+
+    recipe: Recipe
+    num_test: int
+    """Test tasks."""
+    rates: tuple[float, ...]
+    """Learning rates to try; the best on validation is taken."""
+    trial_steps: int
+    """Steps of a trial."""
+    num_samples: int = 10
+    """Functions sampled for each task in the test."""
+    num_elsewhere: int | None = None
+    """Test tasks of another family than that of training, where a table has one."""
+
+    def __post_init__(self) -> None:
+        if not self.rates:
+            raise InputError("an effort needs at least one learning rate")
+
+    def trial(self, rate: float) -> Recipe:
+        """How a rate is tried. A trial of as many steps as a run is that run."""
+        return dataclasses.replace(self.recipe, learning_rate=rate, steps=self.trial_steps)
+
+    def full(self, rate: float) -> Recipe:
+        """How a model is trained at the rate that was chosen."""
+        return dataclasses.replace(self.recipe, learning_rate=rate)
+
+
+def _single_rate(recipe: Recipe, num_test: int, *, num_samples: int = 10, num_elsewhere: int | None = None) -> Effort:
+    """The rate of the recipe, and no trials."""
+    return Effort(recipe, num_test, (recipe.learning_rate,), recipe.steps, num_samples, num_elsewhere)
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """Everything that decides how long the paper's experiments take."""
+
+    name: str
+    about: str
+    num_seeds: int
+    efforts: Mapping[str, Effort]
+    """By group: regression, finite-data, 4d, num-pseudo, mnist, svhn, celeba, predator-prey."""
+    finite_sizes: tuple[int, int, int]
+    """Training sets of the finite-data figure, its ×1, ×2 and ×5. The paper sees them 500, 250 and 100 times."""
+    num_searches: int
+    """Trials of the study of Bayesian optimisation."""
+    num_iterations: int
+    """Evaluations of a search after its first points."""
+    num_studied: int
+    """Test tasks on which it is measured what pseudo contexts do."""
+    settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
+
+
+_SMALL = Recipe(
+    steps=40,
+    batch_size=8,
+    num_samples=2,
+    optimizer="muon",
+    learning_rate=1e-2,
+    validate_every=20,
+    validation_tasks=64,
+    checkpoint_every=20,
+)
+
+MINUTES = Budget(
+    name="minutes",
+    about="a few steps a model, to see the whole machine run; the numbers mean nothing",
+    num_seeds=1,
+    efforts={
+        "regression": _single_rate(_SMALL, 128),
+        "4d": Effort(_SMALL, 128, (1e-2, 2e-2), trial_steps=20),
+        "finite-data": _single_rate(_SMALL, 128),
+        "num-pseudo": _single_rate(_SMALL, 128),
+        "predator-prey": _single_rate(_SMALL, 64, num_elsewhere=64),
+    }
+    | {name: _single_rate(_SMALL, 64, num_samples=5) for name in ("mnist", "svhn", "celeba")},
+    finite_sizes=(16, 32, 80),
+    num_searches=3,
+    num_iterations=5,
+    num_studied=64,
+)
+
+_FAST = dataclasses.replace(
+    RECIPES["fast"], steps=10_000, batch_size=16, learning_rate=2e-2, validate_every=500, validation_tasks=1_024
+)
+_FAST_REGRESSION = Effort(_FAST, 2_560, (1e-2, 2e-2), trial_steps=1_000)
+# Small batches: at equal cost, many small steps of Muon learnt more than few large ones (CANP on validation digits).
+_FAST_IMAGES = dataclasses.replace(
+    RECIPES["fast"], steps=1_000, batch_size=16, num_samples=5, validate_every=100, validation_tasks=256
+)
+
+HOURS = Budget(
+    name="hours",
+    about="what two cores do in hours: Muon, small batches, few samples in training",
+    num_seeds=1,
+    efforts={
+        "regression": _FAST_REGRESSION,
+        "4d": _FAST_REGRESSION,
+        "finite-data": _FAST_REGRESSION,
+        "num-pseudo": _single_rate(dataclasses.replace(_FAST, steps=2_000, validate_every=200), 2_560),
+        "mnist": _single_rate(_FAST_IMAGES, 1_000, num_samples=5),
+        "svhn": _single_rate(dataclasses.replace(_FAST_IMAGES, steps=100), 1_000, num_samples=5),
+        "celeba": _single_rate(dataclasses.replace(_FAST_IMAGES, steps=100), 1_000, num_samples=5),
+        "predator-prey": _single_rate(
+            dataclasses.replace(
+                RECIPES["fast"], steps=1_000, batch_size=32, learning_rate=1e-2, validate_every=100, validation_tasks=512
+            ),
+            2_000,
+            num_elsewhere=256,
+        ),
+    },
+    finite_sizes=(320, 640, 1_600),
+    num_searches=100,
+    num_iterations=44,
+    num_studied=2_560,
+)
+
+_PAPER_REGRESSION = Effort(RECIPES["paper"], FULL_SIZE, LEARNING_RATE_GRID, trial_steps=100_000)
+_PAPER_IMAGES = dataclasses.replace(RECIPES["paper"], batch_size=128, num_samples=5, validation_tasks=10_000)
+
+PAPER = Budget(
+    name="paper",
+    about="the paper's: Adam, 100,000 steps, five learning rates, four seeds, full test sets",
+    num_seeds=4,
+    efforts={
+        "regression": _PAPER_REGRESSION,
+        "4d": _single_rate(dataclasses.replace(RECIPES["paper"], learning_rate=1.5e-4), FULL_SIZE),
+        "finite-data": _PAPER_REGRESSION,
+        "num-pseudo": _PAPER_REGRESSION,
+        "mnist": Effort(_PAPER_IMAGES, 10_000, LEARNING_RATE_GRID, 100_000, num_samples=5),
+        "svhn": Effort(_PAPER_IMAGES, 26_032, LEARNING_RATE_GRID, 100_000, num_samples=5),
+        "celeba": Effort(_PAPER_IMAGES, 19_962, LEARNING_RATE_GRID, 100_000, num_samples=5),
+        "predator-prey": Effort(
+            dataclasses.replace(RECIPES["paper"], validation_tasks=4_000),
+            10_000,
+            LEARNING_RATE_GRID,
+            100_000,
+            num_elsewhere=10_000,
+        ),
+    },
+    finite_sizes=(51_200, 102_400, 256_000),
+    num_searches=100,
+    num_iterations=44,
+    num_studied=FULL_SIZE,
+)
+
+BUDGETS: dict[str, Budget] = {budget.name: budget for budget in (MINUTES, HOURS, PAPER)}
+
+
+def find_budget(name: str) -> Budget:
+    """The budget of that name."""
+    if name not in BUDGETS:
+        raise unknown_name("budget", name, BUDGETS, f"Choose one of: {', '.join(BUDGETS)}.")
+    return BUDGETS[name]

@@ -1,0 +1,44 @@
+"""Figures of images that models complete, after those of the paper's appendix."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mpnp.completion import choose_pixels, complete, completion_figure
+from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.tasks.catalogue import find_problem
+from mpnp.tasks.image_sets import image_shape
+from mpnp.tasks.images import CompletionFamily
+
+__all__ = ["digit_figures"]
+
+SHOWN = (78, 196)
+"""Pixels of a digit that the models see: a tenth, and a quarter."""
+
+
+def digit_figures(models: Mapping[str, AbstractNeuralProcess], num_samples: int) -> dict[str, Figure]:
+    """A test digit of MNIST completed by every model from few and from more pixels, and two more by MPANP.
+
+    Only digits are shown: the licence of the set of faces does not allow to show any.
+    """
+    if not models:
+        return {}
+    height, width, _ = shape = image_shape("mnist")
+    family = find_problem("mnist").test
+    assert isinstance(family, CompletionFamily)
+    digits = np.asarray(family.pixels[:2]).reshape(2, *shape)
+    figures = {}
+    for count in SHOWN:
+        shown = choose_pixels(height, width, count, seed=0)
+        rows = {name.upper(): complete(model, digits[0], shown, num_samples=num_samples) for name, model in models.items()}
+        figures[f"models-{count}"] = completion_figure(rows)
+    if "mpanp" in models:
+        rows = {
+            f"{count} pixels": complete(
+                models["mpanp"], digit, choose_pixels(height, width, count, seed=number), num_samples=num_samples
+            )
+            for number, (digit, count) in enumerate(zip(digits, SHOWN, strict=True))
+        }
+        figures["mpanp"] = completion_figure(rows)
+    return figures

@@ -1,0 +1,59 @@
+"""What the best possible predictors score, to be set beside the models."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpnp.records import read_json
+from mpnp.reproduce.campaign import Record
+
+__all__ = ["Ceiling", "find_ceiling", "gap_to", "known_kernel"]
+
+FLOORED = "floored"
+"""Limits under the models' own floor on the standard deviation."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ceiling:
+    """Scores of exact inference with the prior known and the kernel's parameters inferred."""
+
+    scores: dict[str, float]
+    num_tasks: int
+    exact_on: str
+    """What the numbers rest on, for a caption."""
+
+
+def known_kernel(records: Sequence[Record]) -> dict[str, float] | None:
+    """Scores of the exact posterior that knows the kernel's parameters, on the tasks of these records."""
+    oracle: dict[str, Any] = records[0].score["oracle"] if records else {"available": False}
+    if not oracle["available"]:
+        return None
+    return {metric: summary["mean"] for metric, summary in oracle[FLOORED].items()}
+
+
+def find_ceiling(folder: Path, tested_on: str, records: Sequence[Record]) -> Ceiling | None:
+    """The ceiling on the tasks of these records, if `benchmarks/ceilings.py` has left one in the folder.
+
+    It is known on the first tasks only. Where the exact posterior is known on all of them, what it costs to infer the
+    kernel's parameters is taken from the first ones: that difference varies far less between tasks than either score.
+    """
+    path = folder / f"{tested_on}.json"
+    if not path.exists():
+        return None
+    content: dict[str, Any] = read_json(path)
+    num_tasks, known = content["evaluation"]["num_tasks"], known_kernel(records)
+    if known is None:
+        inferred = {metric: summary["mean"] for metric, summary in content["inferred"][FLOORED].items()}
+        return Ceiling(inferred, num_tasks, f"the first {num_tasks:,} test tasks")
+    cost = content["known_minus_inferred"][FLOORED]
+    scores = {metric: known[metric] - summary["mean"] for metric, summary in cost.items() if metric in known}
+    return Ceiling(scores, records[0].score["evaluation"]["num_tasks"], "all test tasks")
+
+
+def gap_to(ceiling: Ceiling, records: Sequence[Record]) -> float:
+    """How far the target log-likelihood is below the ceiling, on the tasks that the ceiling rests on."""
+    means = [np.mean(record.target[: ceiling.num_tasks], dtype=np.float64) for record in records if record.target is not None]
+    return ceiling.scores["target"] - float(np.mean(means))

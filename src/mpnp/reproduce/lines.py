@@ -1,0 +1,86 @@
+"""Lines of tables, and the training runs that they need."""
+
+import dataclasses
+from typing import Any
+
+from mpnp.models.settings import ModelSettings
+from mpnp.recipes import Recipe
+from mpnp.reproduce.budgets import Effort
+from mpnp.runs import RunConfig
+
+__all__ = ["Line", "Run"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What decides a training run. Unlike a `RunConfig` it is not checked, which takes a fifth of a second for each."""
+
+    model: str
+    task: str
+    seed: int
+    recipe: Recipe
+    settings: ModelSettings
+    num_tasks: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's directory among those of its budget, and that of its records."""
+        default, parts = ModelSettings(), [f"{self.model}-seed{self.seed}-rate{self.recipe.learning_rate:g}"]
+        parts.append(f"steps{self.recipe.steps}")
+        if self.num_tasks is not None:
+            parts.append(f"tasks{self.num_tasks}")
+        if self.settings.encoder_width is not None:
+            parts.append(f"width{self.settings.encoder_width}")
+        if self.settings.num_pseudo != default.num_pseudo:
+            parts.append(f"pseudo{self.settings.num_pseudo}")
+        return f"{self.task}/{'-'.join(parts)}"
+
+    def config(self) -> RunConfig:
+        """As the training loop wants it, checked."""
+        return RunConfig(self.model, self.task, self.seed, self.num_tasks, self.recipe, self.settings)
+
+    def agrees_with(self, config: dict[str, Any]) -> bool:
+        """Whether the configuration in a record is this run's."""
+        return all(config.get(name) == value for name, value in dataclasses.asdict(self).items())
+
+    @staticmethod
+    def from_json(content: dict[str, Any]) -> "Run":
+        """From what `dataclasses.asdict` made."""
+        return Run(**{**content, "recipe": Recipe(**content["recipe"]), "settings": ModelSettings(**content["settings"])})
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A model that learns from one task and is tested on one, usually the same."""
+
+    model: str
+    task: str
+    group: str
+    tested_on: str
+    settings: ModelSettings
+    num_tasks: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The model, and how it differs from the paper's default."""
+        parts = [self.model]
+        if self.settings.encoder_width is not None:
+            parts.append(f"encoder width {self.settings.encoder_width}")
+        if self.settings.num_pseudo != ModelSettings().num_pseudo:
+            parts.append(f"{self.settings.num_pseudo} pseudo points")
+        if self.num_tasks is not None:
+            parts.append(f"{self.num_tasks:,} tasks")
+        return ", ".join(parts)
+
+    def run(self, effort: Effort, seed: int, rate: float) -> Run:
+        """The run behind this line."""
+        return Run(self.model, self.task, seed, effort.full(rate), self.settings, self.num_tasks)
+
+    def trials(self, effort: Effort) -> list[Run]:
+        """Runs that choose the learning rate; none if there is but one.
+
+        A model of a fixed training set learns at the rate that was best with new tasks for ever.
+        """
+        if len(effort.rates) == 1:
+            return []
+        return [Run(self.model, self.task, 0, effort.trial(rate), self.settings) for rate in effort.rates]

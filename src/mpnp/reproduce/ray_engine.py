@@ -1,0 +1,48 @@
+"""Jobs spread over a cluster by Ray. Install it with the extra: pip install 'mpnp[ray]'."""
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mpnp.errors import InputError
+from mpnp.reproduce.engines import AbstractEngine
+from mpnp.reproduce.jobs import Job, Outcome, perform
+
+__all__ = ["RayEngine"]
+
+
+class RayEngine(AbstractEngine):
+    """One job a core of the cluster that Ray finds, or else of this machine.
+
+    Workers write runs and hand over outcomes; records are written here. A run that was stopped continues if its
+    directory is still to be seen, as on a shared file system.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self.ray: Any = importlib.import_module("ray")
+        except ImportError:
+            raise InputError("--engine ray needs Ray; install it with: pip install 'mpnp[ray]'") from None
+        if not self.ray.is_initialized():
+            self.ray.init(log_to_driver=False)
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
+        # A core each: a training loop keeps about one busy. A fresh process each, because compiled programs pile up.
+        remote = self.ray.remote(num_cpus=1, max_calls=1, max_retries=3)(_perform)
+        waiting = {remote.remote(_absolute(job).to_json()): job for job in jobs}
+        try:
+            while waiting:
+                (done,), _ = self.ray.wait(list(waiting), num_returns=1)
+                yield waiting.pop(done), Outcome.from_json(self.ray.get(done))
+        finally:
+            for task in waiting:
+                self.ray.cancel(task)
+
+
+def _absolute(job: Job) -> Job:
+    """Workers do not share our working directory."""
+    return Job(job.run, job.directory.resolve(), job.tests)
+
+
+def _perform(job: dict[str, Any]) -> dict[str, Any]:
+    return perform(Job.from_json(job)).to_json()

@@ -1,0 +1,113 @@
+"""The command that reproduces the paper: one small table by real training, and one line for everything that goes wrong."""
+
+import shutil
+
+import pytest
+
+from mpnp import evaluate
+from mpnp.cli import reproduce
+from mpnp.reproduce import plan
+from mpnp.reproduce.budgets import BUDGETS
+from mpnp.reproduce.plan import PLANS
+from mpnp.runs import RunDirectory
+from reproduction import campaign_in, tiny_budget
+from test_cli import call
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny():
+    """A budget of two steps; the oracle and matched widths take seconds, and are tested elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BUDGETS, "tiny", tiny_budget())
+        patch.setattr(evaluate, "has_oracle", lambda family: False)
+        patch.setattr(plan, "matched_width", lambda model, settings: 2 * settings.width)
+        yield
+
+
+def options(home, *more):
+    return ("--budget", "tiny", "--out", home / "out", "--runs", home / "runs", "--ceilings", home / "ceilings", *more)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two lines of a table, one of whose runs was killed before its first checkpoint."""
+    home = tmp_path_factory.mktemp("made")
+    campaign = campaign_in(home)
+    killed = next(line for line in PLANS["direct"](campaign.budget) if line.model == "cnp").run(
+        campaign.budget.efforts["regression"], 0, 1e-3
+    )
+    RunDirectory(campaign.directory(killed)).create(killed.config())
+    return home, call("reproduce", "direct", "--models", "cnp", "np", *options(home))
+
+
+def rows(answer):
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in answer.out.splitlines() if line.startswith("| rbf")]
+    return {row[1]: row for row in cells if len(row) > 8}
+
+
+def test_a_small_table_comes_about(made):
+    home, answer = made
+    assert answer.code == 0, answer.err
+    table = rows(answer)
+    assert table["cnp"][3] != "not run" and table["np"][3] != "not run" and table["mpnp"][3] == "not run"
+    assert answer.out.splitlines()[0].startswith("[1 of 2] rbf/cnp-seed0-rate0.001-steps2: target ")
+    for name in ("tables/direct.md", "tables/direct.tex", "figures/direct-learning-curves.png"):
+        assert f"wrote {home / 'out/tiny' / name}" in answer.out and (home / "out/tiny" / name).is_file()
+
+
+def test_a_record_holds_the_scores_of_all_tasks_and_the_learning_curve(made):
+    campaign = campaign_in(made[0])
+    line = next(line for line in PLANS["direct"](campaign.budget) if line.model == "np")
+    record = campaign.record(line, 0)
+    assert record.target.shape == (6,) and record.mean("target") == pytest.approx(record.target.mean(), rel=1e-6)
+    assert [row["step"] for row in record.curve] == [0, 1, 2]
+    assert record.score["training"]["seed"] == 0 and record.content["config"]["model"] == "np"
+
+
+def test_what_has_a_record_is_not_trained_again_even_if_its_run_is_gone(made, tmp_path):
+    home, answer = made
+    shutil.copytree(home / "out", tmp_path / "out")
+    again = call("reproduce", "direct", "--models", "cnp", "np", *options(tmp_path))
+    assert again.code == 0 and rows(again) == rows(answer) and "[1 of" not in again.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_records_alone_are_drawn(made, tmp_path):
+    home, answer = made
+    shutil.copytree(home / "out", tmp_path / "out")
+    assert rows(call("reproduce", "direct", "--draw-only", *options(tmp_path))) == rows(answer)
+    empty = call("reproduce", "posterior-samples", "--draw-only", *options(tmp_path))
+    assert empty.code == 0 and "nothing to draw yet" in empty.out
+
+
+def test_the_listing_counts_what_is_there(made, monkeypatch):
+    home, _ = made
+    monkeypatch.setenv("MPNP_DATA", str(home / "no data"))
+    listed = {line.split()[0]: line for line in call("reproduce", *options(home)).out.splitlines() if line}
+    assert "2 of 12" in listed["direct"] and listed["direct"].split()[-1] == "10"
+    assert "0 of 24" in listed["images"] and "data of celeba, mnist, svhn" in listed["images"]
+    assert set(PLANS) < set(listed)
+
+
+def test_all_is_everything(made, monkeypatch):
+    shown = []
+    monkeypatch.setattr(reproduce, "_show", lambda campaign, artefact: shown.append(artefact.name))
+    assert call("reproduce", "all", "--draw-only", *options(made[0])).code == 0
+    assert shown == list(PLANS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["regresion"], "unknown table or figure 'regresion'. Did you mean 'regression'?"),
+        (["direct", "--budget", "hour"], "unknown budget 'hour'. Did you mean 'hours'?"),
+        (["direct", "--engine", "rays"], "unknown engine 'rays'. Did you mean 'ray'?"),
+        (["direct", "--models", "mpmp"], "unknown model 'mpmp'. Did you mean 'mpnp'?"),
+        (["direct", "--tasks", "matern"], "none of these lines is of the tasks matern; choose from rbf"),
+        (["direct", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = call("reproduce", *arguments)
+    assert answer.code == 2 and complaint in answer.err and len(answer.err.splitlines()) == 1
