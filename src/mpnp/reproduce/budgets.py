@@ -26,6 +26,8 @@ class Effort:
     """Functions sampled for each task in the test."""
     num_elsewhere: int | None = None
     """Test tasks of another family than that of training, where a table has one."""
+    tried_on: str | None = None
+    """The task on which learning rates are tried, if not each on its own."""
 
     def __post_init__(self) -> None:
         if not self.rates:
@@ -94,10 +96,8 @@ MINUTES = Budget(
     num_studied=64,
 )
 
-_FAST = dataclasses.replace(
-    RECIPES["fast"], steps=10_000, batch_size=16, learning_rate=2e-2, validate_every=500, validation_tasks=1_024
-)
-_FAST_REGRESSION = Effort(_FAST, 2_560, (1e-2, 2e-2), trial_steps=1_000)
+_FAST = dataclasses.replace(RECIPES["fast"], steps=3_000, validate_every=200, checkpoint_every=100)
+_FAST_REGRESSION = Effort(_FAST, 2_560, (1e-2, 2e-2), trial_steps=400, tried_on="rbf")
 # Small batches: at equal cost, many small steps of Muon learnt more than few large ones (CANP on validation digits).
 _FAST_IMAGES = dataclasses.replace(
     RECIPES["fast"], steps=1_000, batch_size=16, num_samples=5, validate_every=100, validation_tasks=256
@@ -105,13 +105,13 @@ _FAST_IMAGES = dataclasses.replace(
 
 HOURS = Budget(
     name="hours",
-    about="what two cores do in hours: Muon, small batches, few samples in training",
+    about="what two cores do in hours: Muon, smaller batches, fewer samples in training",
     num_seeds=1,
     efforts={
         "regression": _FAST_REGRESSION,
         "4d": _FAST_REGRESSION,
         "finite-data": _FAST_REGRESSION,
-        "num-pseudo": _single_rate(dataclasses.replace(_FAST, steps=2_000, validate_every=200), 2_560),
+        "num-pseudo": _single_rate(dataclasses.replace(_FAST, steps=1_000), 2_560),
         "mnist": _single_rate(_FAST_IMAGES, 1_000, num_samples=5),
         "svhn": _single_rate(dataclasses.replace(_FAST_IMAGES, steps=100), 1_000, num_samples=5),
         "celeba": _single_rate(dataclasses.replace(_FAST_IMAGES, steps=100), 1_000, num_samples=5),
@@ -123,7 +123,7 @@ HOURS = Budget(
             num_elsewhere=256,
         ),
     },
-    finite_sizes=(320, 640, 1_600),
+    finite_sizes=(384, 768, 1_920),
     num_searches=100,
     num_iterations=44,
     num_studied=2_560,
