@@ -55,7 +55,10 @@ FAST = EFFORT.recipe
 RECIPE_FOR = {
     "lotka-volterra": dict.fromkeys(MODELS, FAST),
     "predation": {"canp": dataclasses.replace(FAST, steps=5_000, validate_every=200, select_by="target")},
-    "predation-targets": dict.fromkeys(REMEDIED, dataclasses.replace(FAST, learning_rate=5e-3, select_by="target")),
+    "predation-targets": {
+        "canp": dataclasses.replace(FAST, steps=3_000, learning_rate=5e-3, validate_every=200, select_by="target"),
+        "mpanp": dataclasses.replace(FAST, learning_rate=5e-3, select_by="target"),
+    },
 }
 """Equal for all models of the paper's table."""
 
