@@ -39,7 +39,7 @@ class AbstractNeuralProcess(eqx.Module):
 
     @abc.abstractmethod
     def loss_terms(self, task: Task, noise: Noise) -> LossTerms:
-        """The named terms whose sum is minimised, each per point of the task."""
+        """The named terms whose sum is minimised, each per point that is asked."""
 
     @abc.abstractmethod
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
