@@ -9,6 +9,8 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from botorch.exceptions.errors import UnsupportedError  # pyright: ignore[reportMissingImports]
 from botorch.models.model import FantasizeMixin, Model  # pyright: ignore[reportMissingImports]
+from jaxtyping import Float
+from scipy.special import ndtri
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 from mpnp.bayesopt.box import Box
@@ -25,6 +27,9 @@ __all__ = ["NeuralProcessModel"]
 NUM_SAMPLES = 64
 """Functions that stand for the posterior unless told otherwise."""
 
+LEVELS, NOISE = 0, 1
+"""What random numbers are for, so that no two uses share any."""
+
 
 class NeuralProcessModel(Model, FantasizeMixin):
     """What a neural process of one output believes about an objective after `train_X` and `train_Y`; BoTorch maximises it.
@@ -34,7 +39,9 @@ class NeuralProcessModel(Model, FantasizeMixin):
     the mean and standard deviation of `train_Y`. Without, the objective is in the model's units, as in `model.condition`.
 
     The posterior is an ensemble of `num_samples` functions, the same in every call: points that are asked for together, or
-    one after the other, lie on the same functions. A model without functional uncertainty (cnp, canp) has one function.
+    one after the other, lie on the same functions. A function that the network draws has a standard deviation of its own,
+    which is noise and whatever else the network does not know; each member of the ensemble is so many of them away from its
+    function's mean, everywhere. So its spread at a point is that of the model's prediction, and its members are smooth.
     """
 
     def __init__(
@@ -64,7 +71,7 @@ class NeuralProcessModel(Model, FantasizeMixin):
         self.units = card.normaliser if bounds is None else _units(fitted, bounds, self.train_Y)
         self.likelihood = None
         """BoTorch asks whether noise of known size was observed; here the functions say how noisy they are."""
-        self._fitted, self._seed = fitted, seed
+        self._fitted, self._seed, self._levels = fitted, seed, _levels(num_samples, seed)
         self._draws = FunctionDraws(fitted.network, num_samples, seed)
         self._warn_large()
 
@@ -89,8 +96,8 @@ class NeuralProcessModel(Model, FantasizeMixin):
     ) -> Any:
         """The functions at X, of shape (batch, points, inputs).
 
-        With `observation_noise`, each function is observed with its own standard deviation: the noise of a function's n-th
-        point is the same multiple of it in every call.
+        With `observation_noise`, a function's distance from its mean differs from point to point: that of its n-th point is
+        the same in every call.
         """
         if output_indices is not None:
             _require_first(output_indices)
@@ -98,7 +105,8 @@ class NeuralProcessModel(Model, FantasizeMixin):
             raise UnsupportedError("the functions know their noise; pass observation_noise=True, not a tensor of variances")
         self.eval()
         loc, scale = self._functions(self.transform_inputs(X))
-        posterior = FunctionPosterior(loc + scale * self._noise(loc) if observation_noise else loc)
+        distances = self._noise(X.shape[-2]) if observation_noise else self._levels
+        posterior = FunctionPosterior(loc + scale * torch.as_tensor(distances).to(loc))
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> "NeuralProcessModel":
@@ -138,10 +146,9 @@ class NeuralProcessModel(Model, FantasizeMixin):
     def _train(self) -> tuple[Tensor, Tensor]:
         return self.train_X, self.train_Y
 
-    def _noise(self, loc: Tensor) -> Tensor:
-        num_functions, num_points = loc.shape[-3:-1]
-        noise = np.random.default_rng([self._seed, 1]).standard_normal((num_points, num_functions, 1))
-        return torch.as_tensor(noise).to(loc).transpose(0, 1)
+    def _noise(self, num_points: int) -> Float[np.ndarray, "function point 1"]:
+        noise = np.random.default_rng([self._seed, NOISE]).standard_normal((num_points, len(self._levels), 1))
+        return noise.swapaxes(0, 1)
 
     def _require_points(self, X: Tensor, Y: Tensor) -> None:
         if X.ndim < 2 or X.shape[-1] != self._num_inputs:
@@ -180,6 +187,12 @@ def _units(model: FittedModel, bounds: Tensor, train_Y: Tensor) -> Normaliser:
     return Normaliser(
         Affine(box.low + (x.shift - seen.low) * share, x.scale * share), Affine(outputs.shift[0], outputs.scale[0])
     )
+
+
+def _levels(count: int, seed: int) -> Float[np.ndarray, "function 1 1"]:
+    """Standard normal numbers in any order, one from each of so many equally likely ranges, of mean 0 and variance 1."""
+    levels = ndtri((np.random.default_rng([seed, LEVELS]).permutation(count) + 0.5) / count)
+    return (levels / (levels.std() or 1.0))[:, None, None]
 
 
 def _apply(affine: Affine, values: Tensor) -> Tensor:
