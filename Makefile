@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test lint format clean
+.PHONY: quickstart test test-botorch lint format clean
 
 quickstart: $(VENV)/installed
 	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
@@ -17,6 +17,9 @@ quickstart: $(VENV)/installed
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-botorch: $(VENV)/installed-botorch
+	@$(BIN)/python -m pytest tests/integrations/test_botorch.py
 
 lint: $(VENV)/installed-dev
 	@$(BIN)/ruff format --check --quiet .
@@ -41,6 +44,11 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "Installing the tools for tests ..."
 	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/installed-botorch: $(VENV)/installed-dev
+	@echo "Installing torch and BoTorch ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[dev,botorch]'
 	@touch $@
 
 clean:

@@ -24,6 +24,7 @@ from fitted_models import fitted, some_curves
 from mpnp.errors import InputError
 from mpnp.fitted import FittedModel, LargeContextWarning
 from mpnp.integrations.botorch import FunctionSampler, NeuralProcessModel
+from test_readme import code_blocks
 
 SOME = 5
 """Functions that stand for a posterior."""
@@ -226,3 +227,11 @@ def test_the_knowledge_gradient_is_climbed_through_its_fantasies():
         acquisition, bounds, q=1, num_restarts=4, batch_initial_conditions=starts.detach(), options=options
     )
     assert candidate.shape == (1, 1) and value > values.max()
+
+
+def test_the_batch_of_the_docs_is_chosen():
+    (block,) = code_blocks("docs/botorch.md", "python")
+    names = {}
+    exec(block, names)
+    candidates = names["candidates"]
+    assert candidates.shape == (2, 1) and candidates.min() >= 0 and candidates.max() <= 1

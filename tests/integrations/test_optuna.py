@@ -118,7 +118,9 @@ def test_reversed_bounds_are_refused_by_optuna_in_words():
 
 
 def bowl(trial):
-    return (np.log10(trial.suggest_float("rate", 1e-4, 1.0, log=True)) + 2) ** 2 + (trial.suggest_float("width", 0, 10) - 7) ** 2
+    return (np.log10(trial.suggest_float("rate", 1e-4, 1.0, log=True)) + 2) ** 2 + (
+        trial.suggest_float("width", 0, 10) - 7
+    ) ** 2
 
 
 def run(sampler, objective=bowl, n_trials=8, direction="minimize", **options):

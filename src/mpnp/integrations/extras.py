@@ -13,6 +13,7 @@ def needs_extra(extra: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"mpnp.integrations.{extra} needs {error.name}, which is not installed; install it with: pip install 'mpnp[{extra}]'",
+            f"mpnp.integrations.{extra} needs {error.name}, which is not installed; "
+            f"install it with: pip install 'mpnp[{extra}]'",
             name=error.name,
         ) from None

@@ -51,14 +51,15 @@ class FunctionDraws:
         """The same in numpy."""
         num_tasks, num_targets = targets.shape[:2]
         answers = _predict(self.network, self._key, self.num_samples, *self._padded(x, y, targets))
-        return tuple(np.asarray(answer)[:num_tasks, :, :num_targets] for answer in answers)  # pyright: ignore[reportReturnType]
+        loc, scale = (np.asarray(answer)[:num_tasks, :, :num_targets] for answer in answers)
+        return loc, scale
 
     def pull_back(self, x: np.ndarray, y: np.ndarray, targets: np.ndarray, slopes: list[np.ndarray]) -> list[np.ndarray]:
         """From slopes by means and standard deviations to slopes by x, y and targets."""
         mask, *points = self._padded(x, y, targets)
         shape = len(mask), slopes[0].shape[1], points[2].shape[1], y.shape[2]
-        padded = tuple(_pad(slope.astype(self._dtype), shape) for slope in slopes)
-        answers = _pull_back(self.network, self._key, self.num_samples, mask, tuple(points), padded)
+        by_mean, by_scale = (_pad(slope.astype(self._dtype), shape) for slope in slopes)
+        answers = _pull_back(self.network, self._key, self.num_samples, mask, tuple(points), (by_mean, by_scale))
         return [
             np.asarray(answer)[tuple(slice(size) for size in given.shape)]
             for answer, given in zip(answers, (x, y, targets), strict=True)

@@ -87,7 +87,7 @@ class NeuralProcessModel(Model, FantasizeMixin):
         _require_first(idcs)
         return self
 
-    def posterior(
+    def posterior(  # pyright: ignore[reportIncompatibleMethodOverride]  # the two bases disagree
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
@@ -134,7 +134,8 @@ class NeuralProcessModel(Model, FantasizeMixin):
         count, num_points = models.numel(), X.shape[-2]
         targets = X.expand(*batch, *X.shape[-2:]).reshape(leading.numel(), count, *X.shape[-2:])
         targets = targets.transpose(0, 1).reshape(count, -1, X.shape[-1])
-        x, y = (part.expand(*models, *part.shape[-2:]).flatten(0, -3) if own else part[None] for part in self._train())
+        points = (part.expand(*models, *part.shape[-2:]) for part in (self.train_X, self.train_Y))
+        x, y = (part.reshape(count, *part.shape[-2:]) for part in points)
         answers = self._draws(_apply(self.units.x, x), _apply(self.units.y, y), _apply(self.units.x, targets))
         loc, scale = (
             answer.unflatten(2, (leading.numel(), num_points)).movedim(2, 0).reshape(*batch, -1, num_points, 1)
@@ -142,9 +143,6 @@ class NeuralProcessModel(Model, FantasizeMixin):
         )
         factor = torch.as_tensor(self.units.y.scale).to(loc)
         return loc * factor + torch.as_tensor(self.units.y.shift).to(loc), scale * factor
-
-    def _train(self) -> tuple[Tensor, Tensor]:
-        return self.train_X, self.train_Y
 
     def _noise(self, num_points: int) -> Float[np.ndarray, "function point 1"]:
         noise = np.random.default_rng([self._seed, NOISE]).standard_normal((num_points, len(self._levels), 1))

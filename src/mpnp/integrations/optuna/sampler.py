@@ -66,9 +66,7 @@ class NeuralProcessSampler(BaseSampler):
             found = self._search_space
         return dict(Space.of(found).distributions)
 
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
         require_one_objective(study)
         space = Space.of(search_space)
         if not space.names:
