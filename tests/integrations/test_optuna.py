@@ -244,6 +244,8 @@ def test_a_model_of_studies_is_asked_from_the_first_trial_if_it_is_told_the_spac
     places = box.from_unit(np.random.default_rng(0).random((400, 2)))
     here = posterior.predict(Space.of(SPACE).places([first]))[0]
     assert here < np.quantile(posterior.predict(places), 0.05)  # about the lowest that it expects, knowing nothing yet
+    study = optuna.create_study(sampler=NeuralProcessSampler(model, search_space=SPACE, seed=0))
+    assert study.ask(SPACE).params != study.ask(SPACE).params  # the second does not wait for the first
 
 
 @pytest.mark.filterwarnings("ignore::mpnp.OutsideRangeWarning")

@@ -58,8 +58,8 @@ class FunctionDraws:
         """From slopes by means and standard deviations to slopes by x, y and targets."""
         mask, *points = self._padded(x, y, targets)
         shape = len(mask), slopes[0].shape[1], points[2].shape[1], y.shape[2]
-        by_mean, by_scale = (_pad(slope.astype(self._dtype), shape) for slope in slopes)
-        answers = _pull_back(self.network, self._key, self.num_samples, mask, tuple(points), (by_mean, by_scale))
+        padded: list[Any] = [_pad(slope.astype(self._dtype), shape) for slope in slopes]
+        answers = _pull_back(self.network, self._key, self.num_samples, mask, tuple(points), tuple(padded))
         return [
             np.asarray(answer)[tuple(slice(size) for size in given.shape)]
             for answer, given in zip(answers, (x, y, targets), strict=True)

@@ -15,6 +15,7 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 from mpnp.bayesopt.box import Box
 from mpnp.bayesopt.standardise import OutputScale
+from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 from mpnp.data.normaliser import Affine, Normaliser
 from mpnp.errors import InputError
 from mpnp.fitted import FittedModel, LargeContextWarning, load
@@ -175,10 +176,7 @@ def _units(model: FittedModel, bounds: Tensor, train_Y: Tensor) -> Normaliser:
     if bounds.ndim != 2 or len(bounds) != 2:
         raise InputError(f"bounds must have shape (2, inputs), lower bounds first; got {tuple(bounds.shape)}")
     box, seen, x = Box.read(bounds.detach().cpu().double().numpy().T), model.card.seen, model.card.normaliser.x
-    if box.num_inputs != len(model.card.columns.inputs):
-        raise InputError(f"the bounds are of {box.num_inputs} inputs, but the model reads {len(model.card.columns.inputs)}")
-    if not np.isfinite([seen.low, seen.high]).all():
-        raise InputError("this model does not say which inputs it was trained on, so nothing can be scaled to them")
+    NeuralProcessSurrogate(model).require_inputs(box.num_inputs)
     share = (box.high - box.low) / (seen.high - seen.low)
     y = train_Y.detach().cpu().double().numpy().reshape(1, -1)
     outputs = OutputScale.of(y) if y.size else OutputScale(np.zeros((1, 1)), np.ones((1, 1)))

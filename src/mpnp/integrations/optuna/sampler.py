@@ -97,17 +97,17 @@ class NeuralProcessSampler(BaseSampler):
         best = observed[np.argmin(costs)] if costs.size else (box.low + box.high) / 2
         values = space.values(box.from_unit(candidate_points(box.num_inputs, box.to_unit(best), [seed])))
         places = space.places(values)
-        candidates = belief.inputs(space, places)
-        scale = belief.scale(costs)
-        z, x = scale.apply(costs), belief.inputs(space, np.concatenate([observed, pending]))[None]
-        seeds = np.asarray([seed], np.uint32)
-        if not costs.size:
-            expected = belief.strategy.expected(belief.inputs(space, observed)[None], z, candidates, seeds)
-            return values[0 if expected is None else int(np.argmin(expected))]
-        # Trials that still run are taken to have had the mean of the costs so far: that leads others elsewhere.
-        z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
         known = among(box.to_unit(places), box.to_unit(tried))
-        return values[int(choose(belief.strategy, x, z, candidates, (known & ~known.all())[None], seeds)[0])]
+        known &= ~known.all()
+        candidates, x, z = belief.inputs(space, places), belief.inputs(space, observed), belief.scale(costs).apply(costs)
+        seeds = np.asarray([seed], np.uint32)
+        if not costs.size:  # there is nothing to improve upon yet
+            expected = belief.strategy.expected(x[None], z, candidates, seeds)
+            return values[int(np.argmin(np.where(known, np.inf, 0 if expected is None else expected[0])))]
+        # Trials that still run are taken to have had the mean of the costs so far: that leads others elsewhere.
+        x = np.concatenate([x, belief.inputs(space, pending)])
+        z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
+        return values[int(choose(belief.strategy, x[None], z, candidates, known[None], seeds)[0])]
 
 
 def _places(space: Space, trials: Sequence[FrozenTrial]) -> Places:
