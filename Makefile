@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-ray lint format clean
+.PHONY: quickstart test test-botorch test-ray lint format clean
 
 quickstart: $(VENV)/installed
 	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
@@ -22,6 +22,9 @@ test: lint
 test-ray: $(VENV)/installed-dev
 	@$(PIP) install --constraint constraints.txt --editable '.[ray]'
 	@$(BIN)/python -m pytest tests/test_reproduce_ray.py
+
+test-botorch: $(VENV)/installed-botorch
+	@$(BIN)/python -m pytest tests/integrations/test_botorch.py
 
 lint: $(VENV)/installed-dev
 	@$(BIN)/ruff format --check --quiet .
@@ -46,6 +49,11 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "Installing the tools for tests ..."
 	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/installed-botorch: $(VENV)/installed-dev
+	@echo "Installing torch and BoTorch ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[dev,botorch]'
 	@touch $@
 
 clean:

@@ -55,6 +55,16 @@ def test_the_loops_of_the_docs_run(monkeypatch, tmp_path):
     assert names["result"].inputs.shape == (13, 1) and names["optimizer"].best.y == 3.7
 
 
+def test_the_studies_of_the_docs_are_learnt_from(monkeypatch, tmp_path, few_held_out_contexts):
+    optuna = pytest.importorskip("optuna", reason="needs the extra: pip install 'mpnp[optuna]'")
+    monkeypatch.chdir(tmp_path)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    (block,) = code_blocks("docs/optuna.md", "python")
+    names = {}
+    exec(block, names)
+    assert len({trial.params["rate"] for trial in names["study"].trials}) == 5
+
+
 def test_the_task_family_of_the_docs_draws_tasks():
     (block,) = code_blocks("docs/tasks.md", "python")
     import jax

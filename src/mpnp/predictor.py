@@ -16,7 +16,7 @@ from mpnp.options import require_seed
 from mpnp.pieces import piece_size
 from mpnp.tasks.task import PointSet
 
-__all__ = ["Predictor", "pad_points", "round_up"]
+__all__ = ["Predictor", "pad_points", "round_up", "task_count"]
 
 ROWS_TO_COMPILE_FOR = 5_000_000
 """Rows of activations, one a task, sample and slot, from which on sizes get programs of their own."""
@@ -97,7 +97,7 @@ class Predictor:
         answers: dict[int, Predictive] = {}
         for (context_slots, target_slots), numbers in self._group(sizes).items():
             # A group is filled up with repeats of its first tasks to a number of tasks that a program exists for.
-            filled = np.resize(numbers, _task_count(len(numbers)))
+            filled = np.resize(numbers, task_count(len(numbers)))
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(pad_points(contexts[n], context_slots) for n in filled))
             targets = np.stack([_pad_rows(np.asarray(x_targets[n]), target_slots) for n in filled])
             keys = self._keys(filled, seeds)
@@ -134,7 +134,7 @@ class Predictor:
         return groups
 
 
-def _task_count(count: int) -> int:
+def task_count(count: int) -> int:
     """As many tasks as a program is compiled for: few are worth programs of their own."""
     return next((size for size in (1, 2, 4) if count <= size), round_up(count))
 

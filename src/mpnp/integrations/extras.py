@@ -1,0 +1,19 @@
+"""What to say when a framework is not installed."""
+
+import contextlib
+from collections.abc import Iterator
+
+__all__ = ["needs_extra"]
+
+
+@contextlib.contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Around imports: name the extra that brings what is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"mpnp.integrations.{extra} needs {error.name}, which is not installed; "
+            f"install it with: pip install 'mpnp[{extra}]'",
+            name=error.name,
+        ) from None
