@@ -86,7 +86,7 @@ def _show(campaign: Campaign, artefact: "Artefact") -> None:
 
 def _listing(campaign: Campaign, artefacts: Sequence["Artefact"]) -> str:
     rows = [[artefact.name, artefact.title, *_state(campaign, artefact.lines(campaign))] for artefact in artefacts]
-    effort = f"budget '{campaign.budget.name}': {campaign.budget.about}; {campaign.num_seeds} seed(s), in {campaign.folder}"
+    effort = f"budget '{campaign.budget.name}': {campaign.budget.about}; seeds: {campaign.num_seeds}; in {campaign.folder}"
     return "\n".join([format_table(["name", "what", "lines done", "runs to make", "needs"], rows), "", effort])
 
 

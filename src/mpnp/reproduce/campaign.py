@@ -82,7 +82,7 @@ class Campaign:
     def obstacle(self, line: Line) -> str | None:
         """What has to be done before the line can be run, if anything."""
         if line.task in SHAPES and load_arrays(store_of(line.task)) is None:
-            return f"not prepared: run 'mpnp data {line.task} --from FOLDER'"
+            return f"{line.task} is not prepared: run 'mpnp data {line.task} --from FOLDER'"
         return None
 
     def trials(self, line: Line) -> dict[float, dict[str, Any] | None]:

@@ -17,6 +17,7 @@ from mpnp.reproduce.render import latex, markdown
 __all__ = ["Table", "TableView", "comparison_table", "rates_table", "save_tables", "score_table", "write_tables"]
 
 NOT_RUN = "not run"
+NOT_PREPARED = "not prepared"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _columns(campaign: Campaign, view: TableView, paper: dict[Line, PaperRow | N
     def missing(line: Line) -> str:
         found = [campaign.record(line, seed) for seed in range(campaign.num_seeds)]
         diverged = any(record is not None and record.failure is not None for record in found)
-        return campaign.obstacle(line) or ("diverged" if diverged else NOT_RUN)
+        return NOT_PREPARED if campaign.obstacle(line) else "diverged" if diverged else NOT_RUN
 
     def ours(metric: str) -> Column:
         return lambda line, records: _with_spread(records, metric) if records else missing(line)
@@ -162,6 +163,7 @@ def _caption(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> str:
     ]
     if any(find_ceiling(campaign.ceilings, line.tested_on, campaign.records(line)) for line in lines):
         parts.append("the gap is that of the target to the ceiling")
+    parts += dict.fromkeys(obstacle for line in lines if (obstacle := campaign.obstacle(line)))
     return "; ".join(parts) + "." + (f" {view.remark}" if view.remark else "")
 
 
