@@ -21,7 +21,6 @@ import matplotlib
 import numpy as np
 import optuna
 from matplotlib.figure import Figure
-from measure import markdown
 from scipy.optimize import minimize
 
 from mpnp.bayesopt.gaussian_process import JITTER
@@ -37,6 +36,7 @@ from mpnp.integrations.optuna.space import Space
 from mpnp.models.settings import ModelSettings
 from mpnp.pictures import STYLE, save_figure
 from mpnp.records import environment, write_atomically, write_json
+from mpnp.reproduce.render import markdown
 
 RESULTS = Path(__file__).parents[1] / "results" / "meta-optimisation"
 SPACE = {
