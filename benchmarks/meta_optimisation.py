@@ -35,7 +35,7 @@ from mpnp.integrations.optuna.beliefs import AbstractBelief
 from mpnp.integrations.optuna.space import Space
 from mpnp.models.settings import ModelSettings
 from mpnp.pictures import STYLE, save_figure
-from mpnp.records import environment, write_atomically, write_json
+from mpnp.records import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.render import markdown
 
 RESULTS = Path(__file__).parents[1] / "results" / "meta-optimisation"
@@ -245,7 +245,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_500, help="training steps of each of the two stages of our model")
     parser.add_argument("--models", type=Path, default=Path("runs/meta-optimisation"), help="where the fitted model lives")
     parser.add_argument("--validate", action="store_true", help="search validation objectives, and write nothing")
+    parser.add_argument("--draw-only", action="store_true", help="table and figure of the record that exists")
     options = parser.parse_args()
+    if options.draw_only:
+        show(read_json(RESULTS / "regret.json"))
+        return
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     curves = tasks_from_studies(past_studies())
     model = learnt_model(curves, options.steps, options.models)
@@ -289,21 +293,28 @@ def main() -> None:
         "environment": environment(),
     }
     write_json(RESULTS / "regret.json", record)
-    write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(rows).encode()))
-    save_figure(draw(rows), RESULTS / "regret.png")
-    print(tabulate(rows))
+    show(record)
+
+
+def show(record: dict[str, Any]) -> None:
+    """The table and the figure of a record."""
+    write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(record["rows"]).encode()))
+    save_figure(draw(record["rows"]), RESULTS / "regret.png")
+    print(tabulate(record["rows"]))
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
     """Medians over repeats."""
     shown = (1, 2, 3, 5, 10, 15)
-    header = ["median regret after", *(f"{trial} trial{'s' if trial > 1 else ''}" for trial in shown), "CPU-ms a trial"]
+    after = [f"{trial} trial{'s' if trial > 1 else ''}" for trial in shown]
+    header = ["median regret after", *after, f"mean of {NUM_TRIALS} trials", "CPU-ms a trial"]
     return markdown(
         header,
         [
             [
                 row["sampler"],
                 *(f"{np.median(np.asarray(row['regret'])[:, trial - 1]):.3f}" for trial in shown),
+                f"{np.median(np.mean(row['regret'], axis=1)):.3f}",
                 f"{1e3 * row['cpu_seconds_a_trial']:.0f}",
             ]
             for row in rows
