@@ -21,21 +21,21 @@ from mpnp.records import read_json, write_atomically, write_json
 from mpnp.reproduce.budgets import HOURS
 from mpnp.reproduce.completions import digit_figures
 from mpnp.reproduce.paper import METRICS, paper_rows
+from mpnp.reproduce.plan import PAPER_MODELS
 from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.train import finish
 
 RESULTS = Path(__file__).parents[1] / "results" / "images"
-ALL = ("cnp", "np", "bnp", "mpnp", "canp", "anp", "banp", "mpanp")
 EFFORTS = {name: HOURS.efforts[name] for name in ("mnist", "svhn", "celeba")}
-MODELS = {"mnist": ALL, "svhn": ("canp", "mpanp"), "celeba": ("canp", "mpanp")}
+MODELS = {"mnist": PAPER_MODELS, "svhn": ("canp", "mpanp"), "celeba": ("canp", "mpanp")}
 
 
 def main() -> None:
     """Make the records that are missing, then the table and the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", default=list(EFFORTS), choices=list(EFFORTS), help="only these")
-    parser.add_argument("--models", nargs="*", default=list(ALL), choices=ALL, help="only these")
+    parser.add_argument("--models", nargs="*", default=list(PAPER_MODELS), choices=PAPER_MODELS, help="only these")
     parser.add_argument("--runs", type=Path, default=Path("runs/images"), help="where the runs live")
     parser.add_argument("--draw-only", action="store_true", help="train and score nothing")
     parser.add_argument("--one", nargs=2, metavar=("SET", "MODEL"), help=argparse.SUPPRESS)
@@ -71,7 +71,9 @@ def make_record(name: str, model: str, directory: Path) -> dict[str, Any]:
 
 def draw(runs: Path) -> None:
     """Digits completed by all models, and by MPANP; only digits are shown, no faces."""
-    models = {name: load_model(runs / "mnist" / name)[0] for name in ALL if RunDirectory(runs / "mnist" / name).best.exists()}
+    models = {
+        name: load_model(runs / "mnist" / name)[0] for name in PAPER_MODELS if RunDirectory(runs / "mnist" / name).best.exists()
+    }
     for name, figure in digit_figures(models, EFFORTS["mnist"].num_samples).items():
         save_figure(figure, RESULTS / f"{name}.png")
 

@@ -33,6 +33,7 @@ from mpnp.plot import plot_posterior
 from mpnp.records import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.budgets import HOURS
 from mpnp.reproduce.paper import METRICS, paper_rows
+from mpnp.reproduce.plan import PAPER_MODELS
 from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import make_scorer
@@ -42,9 +43,8 @@ from mpnp.train import finish
 from mpnp.typicality import Reference, half_scores
 
 RESULTS = Path(__file__).parents[1] / "results" / "predator-prey"
-MODELS = ("cnp", "np", "bnp", "mpnp", "canp", "anp", "banp", "mpanp")
 REMEDIED = ("canp", "mpanp")
-WORLDS = {"lotka-volterra": MODELS, "predation": ("canp",), "predation-targets": REMEDIED}
+WORLDS = {"lotka-volterra": PAPER_MODELS, "predation": ("canp",), "predation-targets": REMEDIED}
 """What models are trained on: the paper's simulator, the wider world, and that again with only the targets asked."""
 
 START = {("predation-targets", "canp"): "predation/canp", ("predation-targets", "mpanp"): "predation-targets/canp"}
@@ -53,7 +53,7 @@ START = {("predation-targets", "canp"): "predation/canp", ("predation-targets", 
 EFFORT = HOURS.efforts["predator-prey"]
 FAST = EFFORT.recipe
 RECIPE_FOR = {
-    "lotka-volterra": dict.fromkeys(MODELS, FAST),
+    "lotka-volterra": dict.fromkeys(PAPER_MODELS, FAST),
     "predation": {"canp": dataclasses.replace(FAST, steps=5_000, validate_every=200, select_by="target")},
     "predation-targets": {
         "canp": dataclasses.replace(FAST, steps=3_000, learning_rate=5e-3, validate_every=200, select_by="target"),
@@ -76,7 +76,7 @@ REMEDIES = {
 def main() -> None:
     """Make the records that are missing, then tables and figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS, help="only these")
+    parser.add_argument("--models", nargs="*", default=list(PAPER_MODELS), choices=PAPER_MODELS, help="only these")
     parser.add_argument("--worlds", nargs="*", default=list(WORLDS), choices=list(WORLDS), help="only these")
     parser.add_argument("--runs", type=Path, default=Path("runs/predator-prey"), help="where the runs live")
     parser.add_argument("--draw-only", action="store_true", help="train and score nothing")

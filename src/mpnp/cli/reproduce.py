@@ -92,11 +92,10 @@ def _listing(campaign: Campaign, artefacts: Sequence["Artefact"]) -> str:
 
 def _state(campaign: Campaign, lines: Sequence[Line]) -> list[str]:
     done = sum(len(campaign.records(line)) == campaign.num_seeds for line in lines)
-    ready = [line for line in lines if campaign.obstacle(line) is None]
-    needs = dict.fromkeys(filter(None, map(campaign.obstacle, lines)))
-    tasks = sorted({line.task for line in lines if campaign.obstacle(line) is not None})
+    blocked = sorted({line.task for line in lines if campaign.obstacle(line) is not None})
+    ready = [line for line in lines if line.task not in blocked]
     return [
         f"{done} of {len(lines)}",
         str(campaign.count_missing(ready)),
-        f"data of {', '.join(tasks)} ('mpnp data')" if needs else "",
+        f"data of {', '.join(blocked)} ('mpnp data')" if blocked else "",
     ]

@@ -15,6 +15,7 @@ from mpnp.reproduce.lines import Line
 __all__ = [
     "ATTENTIVE_MODELS",
     "NUM_PSEUDO",
+    "PAPER_MODELS",
     "PLANS",
     "POOLED_MODELS",
     "REGRESSION_TASKS",
@@ -25,7 +26,7 @@ __all__ = [
 
 POOLED_MODELS = ("cnp", "np", "bnp", "mpnp")
 ATTENTIVE_MODELS = ("canp", "anp", "banp", "mpanp")
-EIGHT = (*POOLED_MODELS, *ATTENTIVE_MODELS)
+PAPER_MODELS = (*POOLED_MODELS, *ATTENTIVE_MODELS)
 TWELVE = (*POOLED_MODELS, "mpnp-dsi", "mpnp-dse", *ATTENTIVE_MODELS, "mpanp-dsi", "mpanp-dse")
 REGRESSION_TASKS = ("rbf", "matern", "periodic", "t-noise")
 NUM_PSEUDO = (1, 10, 50)
@@ -50,17 +51,19 @@ def _lines(
 
 
 def _regression(budget: Budget) -> list[Line]:
-    return _lines(budget, EIGHT, REGRESSION_TASKS, "regression")
+    return _lines(budget, PAPER_MODELS, REGRESSION_TASKS, "regression")
 
 
 def _finite_data(budget: Budget) -> list[Line]:
     return [
-        line for size in budget.finite_sizes for line in _lines(budget, EIGHT, REGRESSION_TASKS, "finite-data", num_tasks=size)
+        line
+        for size in budget.finite_sizes
+        for line in _lines(budget, PAPER_MODELS, REGRESSION_TASKS, "finite-data", num_tasks=size)
     ]
 
 
 def _size_matched(budget: Budget) -> list[Line]:
-    lines = _lines(budget, EIGHT, ("rbf", "matern"), "regression")
+    lines = _lines(budget, PAPER_MODELS, ("rbf", "matern"), "regression")
     return [dataclasses.replace(line, settings=_matched(line)) for line in lines]
 
 
@@ -91,15 +94,15 @@ def _count(model: str, settings: ModelSettings) -> int:
 
 
 def _four_dimensional(budget: Budget) -> list[Line]:
-    return _lines(budget, EIGHT, ("rbf-4d",), "4d")
+    return _lines(budget, PAPER_MODELS, ("rbf-4d",), "4d")
 
 
 def _images(budget: Budget) -> list[Line]:
-    return [line for name in ("mnist", "svhn", "celeba") for line in _lines(budget, EIGHT, (name,), name)]
+    return [line for name in ("mnist", "svhn", "celeba") for line in _lines(budget, PAPER_MODELS, (name,), name)]
 
 
 def _predator_prey(budget: Budget) -> list[Line]:
-    simulated = _lines(budget, EIGHT, ("lotka-volterra",), "predator-prey")
+    simulated = _lines(budget, PAPER_MODELS, ("lotka-volterra",), "predator-prey")
     return simulated + [dataclasses.replace(line, tested_on="hare-lynx") for line in simulated]
 
 
@@ -126,7 +129,7 @@ PLANS: dict[str, Plan] = {
     "4d": _four_dimensional,
     "images": _images,
     "predator-prey": _predator_prey,
-    "bayesopt": _on_rbf(*EIGHT),
+    "bayesopt": _on_rbf(*PAPER_MODELS),
     "direct": _direct,
     "posterior-samples": _on_rbf("mpanp"),
     "num-pseudo": _num_pseudo,

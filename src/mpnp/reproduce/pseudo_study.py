@@ -17,7 +17,7 @@ from mpnp.reproduce.comparisons import paired_bootstrap
 from mpnp.reproduce.figures import save_figures
 from mpnp.reproduce.lines import Line
 from mpnp.reproduce.pseudo_use import TREATMENTS, score_treatments, spread_of_draws
-from mpnp.reproduce.tables import Table, save_tables
+from mpnp.reproduce.tables import NOT_RUN, Table, save_tables
 from mpnp.runs import load_model
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
@@ -63,7 +63,7 @@ def num_pseudo_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
             cells += [f"{np.mean([record.mean(name) for record in records]):.3f}" for name in ("target", "task")]
             cells.append(f"{np.mean([record.score['training']['cpu_seconds'] for record in records]):,.0f}")
         else:
-            cells += ["not run", *[""] * 4]
+            cells += [NOT_RUN, *[""] * 4]
         rows.append(cells)
     recipe = campaign.effort(lines[0]).recipe
     caption = (

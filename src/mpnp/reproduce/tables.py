@@ -14,7 +14,7 @@ from mpnp.reproduce.lines import Line
 from mpnp.reproduce.paper import METRICS, PaperRow, paper_row
 from mpnp.reproduce.render import latex, markdown
 
-__all__ = ["Table", "TableView", "comparison_table", "rates_table", "save_tables", "score_table", "write_tables"]
+__all__ = ["NOT_RUN", "Table", "TableView", "comparison_table", "rates_table", "save_tables", "score_table", "write_tables"]
 
 NOT_RUN = "not run"
 NOT_PREPARED = "not prepared"
