@@ -9,6 +9,8 @@ from matplotlib import pyplot as plt
 
 from fitted_models import fitted, some_curves
 from mpnp.bayesopt import GaussianProcess, Kernel, strategies
+from mpnp.bayesopt.figures import acquisitions_figure
+from mpnp.bayesopt.study import Study, read_acquisitions
 from test_cli import call
 
 SMALL = ("--trials", 3, "--iterations", 6, "--num-samples", 2)
@@ -81,17 +83,36 @@ def test_records_alone_are_drawn(study, tmp_path):
 
 
 def test_random_search_alone_predicts_nothing(tmp_path):
-    answer = call("bayesopt", "--models", "random", *SMALL, "--acquisition", "thompson", "--out", tmp_path)
+    answer = call("bayesopt", "--models", "random", *SMALL, "--acquisitions", "thompson", "--out", tmp_path)
     assert answer.code == 0 and "predicted.png" not in answer.out
     assert (tmp_path / "gramacy-lee" / "thompson" / "random.json").is_file()
     assert (tmp_path / "forrester" / "thompson" / "regret.png").is_file()
+
+
+def test_several_acquisitions_are_compared_in_one_figure(study, tmp_path):
+    home, _ = study
+    names = ("expected-improvement", "thompson")
+    command = ("bayesopt", "forrester", "--models", home / "tiny", "random", *SMALL, "--out", tmp_path)
+    answer = call(*command, "--acquisitions", *names)
+    assert answer.code == 0 and answer.out.splitlines()[-1] == f"wrote {tmp_path / 'forrester' / 'acquisitions.png'}"
+    assert plt.imread(tmp_path / "forrester" / "acquisitions.png").shape[2] == 4
+    records = read_acquisitions(tmp_path, Study("forrester"))
+    assert list(records) == list(names)
+    alone = json.loads((home / "out" / FOLDER / "tiny.json").read_text())
+    assert records[names[0]]["tiny"]["simple_regret"] == alone["simple_regret"]
+    figure = acquisitions_figure(records)
+    assert [ax.get_title() for ax in figure.axes] == ["tiny"]  # random search chooses by no acquisition
+    for line, name in zip(figure.axes[0].lines, names, strict=True):
+        assert line.get_label() == name.replace("-", " ")
+        np.testing.assert_allclose(line.get_ydata(), np.median(records[name]["tiny"]["simple_regret"], axis=0), atol=1e-8)
+    assert acquisitions_figure({names[0]: records[names[0]]}) is None
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["forester"], 2, "unknown objective 'forester'. Did you mean 'forrester'?"),
-        (["--acquisition", "thomson"], 2, "unknown acquisition 'thomson'. Did you mean 'thompson'?"),
+        (["--acquisitions", "thomson"], 2, "unknown acquisition 'thomson'. Did you mean 'thompson'?"),
         (["--trials", "0"], 2, "num_trials must be a whole number of at least 1"),
         (["--trials", "some"], 2, "argument --trials: invalid int value"),
         (["--seed", "-1"], 2, "seed must lie between"),

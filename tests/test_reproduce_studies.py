@@ -119,8 +119,10 @@ def test_searches_leave_a_table_and_figures(tmp_path):
     ARTEFACTS["bayesopt"].study(campaign, lines)
     paths = write("bayesopt", campaign)
     table = paths[0].read_text()
-    assert all(f"| gramacy-lee | {name} |" in table and f"| forrester | {name} |" in table for name in ("cnp", "gp", "random"))
-    assert len(paths) == 6 and all(path.is_file() for path in paths)
+    for objective in ("gramacy-lee", "forrester"):
+        assert all(f"| {objective} | expected improvement | {name} |" in table for name in ("cnp", "gp", "random"))
+        assert f"| {objective} | thompson | gp |" in table
+    assert len(paths) == 8 and all(path.is_file() for path in paths)
 
 
 # Figures

@@ -5,13 +5,16 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mpnp.bayesopt.objectives import find_objective
+from mpnp.bayesopt.objectives import Objective, find_objective
+from mpnp.bayesopt.strategies import RANDOM
 from mpnp.errors import InputError
 from mpnp.pictures import DRAW, MEAN, STYLE
 
-__all__ = ["predicted_figure", "regret_figure"]
+__all__ = ["acquisitions_figure", "predicted_figure", "regret_figure"]
 
 SMALLEST = 1e-8
 """Regret that a logarithmic axis still shows."""
@@ -24,16 +27,39 @@ def regret_figure(records: Mapping[str, Any]) -> Figure:
         simple_axes, sum_axes = figure.subplots(1, 2)
         for label, record in records.items():
             simple = np.asarray(record["simple_regret"])
-            for ax, values in ((simple_axes, np.maximum(simple, SMALLEST)), (sum_axes, simple.cumsum(axis=1))):
-                low, median, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
-                iterations = np.arange(len(median))
-                (line,) = ax.plot(iterations, median, lw=1.5, label=label)
-                ax.fill_between(iterations, low, high, color=line.get_color(), alpha=0.15, lw=0)
+            _draw_quartiles(simple_axes, np.maximum(simple, SMALLEST), label)
+            _draw_quartiles(sum_axes, simple.cumsum(axis=1), label)
         simple_axes.set(title="normalised simple regret", xlabel="iteration", yscale="log")
         sum_axes.set(title="cumulative regret", xlabel="iteration")
         handles, labels = simple_axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
-        figure.suptitle(f"{_title(records)}, {next(iter(records.values()))['settings']['num_trials']} trials")
+        figure.suptitle(f"{_title(records)}, {_num_trials(records)} trials")
+    return figure
+
+
+def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figure | None:
+    """Simple regret of each model under every acquisition that it was run with; nothing if no model has several."""
+    models = {label: None for records in by_acquisition.values() for label in records if label != RANDOM}
+    compared = [label for label in models if sum(label in records for records in by_acquisition.values()) > 1]
+    if not compared:
+        return None
+    columns = min(len(compared), 3)
+    rows = -(-len(compared) // columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.2 * columns + 0.4, 2.6 * rows + 0.8), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+        for ax, label in zip(axes, compared, strict=False):
+            for number, (acquisition, records) in enumerate(by_acquisition.items()):
+                if label in records:
+                    regret = np.maximum(records[label]["simple_regret"], SMALLEST)
+                    _draw_quartiles(ax, regret, acquisition.replace("-", " "), color=f"C{number}")
+            ax.set(title=label, xlabel="iteration", yscale="log")
+        for ax in axes[len(compared) :]:
+            ax.set_visible(False)
+        handles = {name: handle for ax in axes for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles))
+        first = next(iter(by_acquisition.values()))
+        figure.suptitle(f"{_objective(first).title}: normalised simple regret, {_num_trials(first)} trials")
     return figure
 
 
@@ -62,9 +88,27 @@ def predicted_figure(records: Mapping[str, Any]) -> Figure | None:
     return figure
 
 
+def _draw_quartiles(ax: Axes, values: Float[np.ndarray, "trial iteration"], label: str, **style: Any) -> None:
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
+    iterations = np.arange(len(median))
+    (line,) = ax.plot(iterations, median, lw=1.5, label=label, **style)
+    ax.fill_between(iterations, low, high, color=line.get_color(), alpha=0.15, lw=0)
+
+
 def _title(records: Mapping[str, Any]) -> str:
+    return f"{_objective(records).title}: {_settings(records)['acquisition'].replace('-', ' ')}"
+
+
+def _objective(records: Mapping[str, Any]) -> Objective:
+    return find_objective(_settings(records)["objective"])
+
+
+def _num_trials(records: Mapping[str, Any]) -> int:
+    return _settings(records)["num_trials"]
+
+
+def _settings(records: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What all records of a folder share."""
     if not records:
         raise InputError("there are no records to draw")
-    settings = next(iter(records.values()))["settings"]
-    title = find_objective(settings["objective"]).title
-    return f"{title}: {settings['acquisition'].replace('-', ' ')}"
+    return next(iter(records.values()))["settings"]

@@ -15,6 +15,7 @@ from mpnp.bayesopt.candidates import GRID, grid
 from mpnp.bayesopt.objectives import Objective, find_objective
 from mpnp.bayesopt.standardise import OutputScale
 from mpnp.bayesopt.strategies import (
+    ACQUISITIONS,
     EXPECTED_IMPROVEMENT,
     AbstractStrategy,
     choose,
@@ -31,6 +32,7 @@ __all__ = [
     "Study",
     "Trials",
     "initial_points",
+    "read_acquisitions",
     "read_records",
     "regret_quartiles",
     "run_named",
@@ -111,6 +113,12 @@ def read_records(out: Path, study: Study) -> dict[str, Any]:
     if records:
         _require_agreement(study_folder(out, study), records, next(iter(records.values()))["settings"])
     return records
+
+
+def read_acquisitions(out: Path, study: Study) -> dict[str, dict[str, Any]]:
+    """The records of a study's objective under every acquisition that has some, by acquisition and strategy."""
+    read = {name: read_records(out, dataclasses.replace(study, acquisition=name)) for name in ACQUISITIONS}
+    return {name: records for name, records in read.items() if records}
 
 
 def study_folder(out: Path, study: Study) -> Path:

@@ -1,11 +1,12 @@
 """The command for the study of Bayesian optimisation: run what has no record yet, then show all records."""
 
 import argparse
+import itertools
 from pathlib import Path
 from typing import Any
 
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.study import Study, read_records, regret_quartiles, run_study, study_folder
+from mpnp.bayesopt.study import Study, read_acquisitions, read_records, regret_quartiles, run_study, study_folder
 from mpnp.cli.commands import given
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import RunError
@@ -18,12 +19,17 @@ MODELS = ("mpanp-rbf", "gp", "random")
 def bayesopt(options: argparse.Namespace) -> None:
     """Search the minima of the test functions with every model, and compare."""
     choices = given(options, Study)
-    studies = [Study(**{**choices, "objective": name}) for name in options.objectives or OBJECTIVES]
+    by_objective = {
+        objective: [Study(**{**choices, "objective": objective, "acquisition": name}) for name in options.acquisitions]
+        for objective in options.objectives or OBJECTIVES
+    }
     if not options.draw_only:
-        for study in studies:
+        for study in itertools.chain.from_iterable(by_objective.values()):
             _run(study, options)
-    for study in studies:
-        _show(study, options.out)
+    for studies in by_objective.values():
+        for study in studies:
+            _show(study, options.out)
+        _show_acquisitions(studies[0], options.out)
 
 
 def _run(study: Study, options: argparse.Namespace) -> None:
@@ -46,6 +52,17 @@ def _show(study: Study, out: Path) -> None:
         if figure is not None:
             save_figure(figure, folder / f"{name}.png")
             print(f"wrote {folder / name}.png")
+
+
+def _show_acquisitions(study: Study, out: Path) -> None:
+    """All ways to choose in one figure, where a model was run with several."""
+    from mpnp.bayesopt.figures import acquisitions_figure
+    from mpnp.pictures import save_figure
+
+    if (figure := acquisitions_figure(read_acquisitions(out, study))) is not None:
+        path = study_folder(out, study).parent / "acquisitions.png"
+        save_figure(figure, path)
+        print(f"wrote {path}")
 
 
 def _table(study: Study, records: dict[str, Any]) -> str:

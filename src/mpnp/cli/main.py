@@ -314,7 +314,13 @@ def _add_bayesopt(subparsers: Any) -> None:
     parser.add_argument(
         "--models", nargs="+", metavar="MODEL", help=f"what to search with (default {' '.join(bayesopt.MODELS)})"
     )
-    parser.add_argument("--acquisition", help=f"how to choose: {', '.join(ACQUISITIONS)} (default {EXPECTED_IMPROVEMENT})")
+    parser.add_argument(
+        "--acquisitions",
+        nargs="+",
+        default=[EXPECTED_IMPROVEMENT],
+        metavar="ACQUISITION",
+        help=f"how to choose: {', '.join(ACQUISITIONS)} (default {EXPECTED_IMPROVEMENT})",
+    )
     fields = {field.name: field for field in dataclasses.fields(Study)}
     for flag, name in (
         ("--trials", "num_trials"), ("--iterations", "num_iterations"), ("--num-samples", "num_samples"), ("--seed", "seed")

@@ -1,12 +1,14 @@
 """The paper's study of Bayesian optimisation, with the models of the regression table."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from mpnp.bayesopt.figures import predicted_figure, regret_figure
+from mpnp.bayesopt.figures import acquisitions_figure, predicted_figure, regret_figure
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.strategies import GAUSSIAN_PROCESS, RANDOM
-from mpnp.bayesopt.study import Study, read_records, regret_quartiles, run_named
+from mpnp.bayesopt.strategies import ACQUISITIONS, GAUSSIAN_PROCESS, RANDOM
+from mpnp.bayesopt.study import Study, read_acquisitions, read_records, regret_quartiles, run_named
 from mpnp.errors import RunError
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.figures import save_figures
@@ -15,34 +17,49 @@ from mpnp.reproduce.tables import Table, save_tables
 
 __all__ = ["run_searches", "search_figures", "search_table"]
 
+MARTINGALE = ("mpnp", "mpanp")
+
 
 def run_searches(campaign: Campaign, lines: Sequence[Line]) -> None:
-    """Search both functions with every model of seed 0, with a pre-trained Gaussian process and at random."""
+    """Search both functions with every model of seed 0, with a pre-trained Gaussian process and at random.
+
+    The martingale models and the Gaussian process search with every other acquisition too.
+    """
     models = campaign.trained(lines)
     if absent := [line.label for line in lines if line.label not in models]:
         raise RunError(
             f"the searches need the runs of {', '.join(absent)}, but their directories are gone from {campaign.runs}; restore "
             "them, or delete their records to train them anew"
         )
+    reference = {GAUSSIAN_PROCESS: GAUSSIAN_PROCESS}
     for study in _studies(campaign):
-        run_named(study, {**models, GAUSSIAN_PROCESS: GAUSSIAN_PROCESS, RANDOM: RANDOM}, _folder(campaign), quiet=True)
+        run_named(study, {**models, **reference, RANDOM: RANDOM}, _folder(campaign), quiet=True)
+        martingale = {label: models[label] for label in MARTINGALE if label in models}
+        for other in _other_acquisitions(study):
+            run_named(other, {**martingale, **reference}, _folder(campaign), quiet=True)
 
 
 def search_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
     """Regret at the end and its sum, median and quartiles over trials."""
     rows = []
     for study in _studies(campaign):
-        for label, record in read_records(_folder(campaign), study).items():
-            cells = [study.objective, label]
-            for (low, median, high), digits in zip(regret_quartiles(record).values(), (5, 2), strict=True):
-                cells += [f"{median:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
-            rows.append([*cells, f"{record['settings']['num_trials']}", f"{record['cpu_seconds']:,.0f}"])
+        for acquisition, records in read_acquisitions(_folder(campaign), study).items():
+            rows += [
+                [study.objective, acquisition.replace("-", " "), *_cells(label, record)] for label, record in records.items()
+            ]
     caption = (
-        f"Bayesian optimisation with expected improvement, budget '{campaign.budget.name}': normalised simple regret after "
+        f"Bayesian optimisation, budget '{campaign.budget.name}': normalised simple regret after "
         f"{campaign.budget.num_iterations} iterations, and its sum over them; medians and quartiles over trials."
     )
-    header = ["function", "model", "regret", "quartiles", "sum", "quartiles", "trials", "CPU-s"]
+    header = ["function", "acquisition", "model", "regret", "quartiles", "sum", "quartiles", "trials", "CPU-s"]
     return save_tables(campaign, "bayesopt", [Table("bayesopt", caption, header, rows)]) if rows else []
+
+
+def _cells(label: str, record: Mapping[str, Any]) -> list[str]:
+    cells = [label]
+    for (low, median, high), digits in zip(regret_quartiles(record).values(), (5, 2), strict=True):
+        cells += [f"{median:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
+    return [*cells, f"{record['settings']['num_trials']}", f"{record['cpu_seconds']:,.0f}"]
 
 
 def search_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
@@ -53,12 +70,18 @@ def search_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
             figures[f"bayesopt-{study.objective}-regret"] = regret_figure(records)
             if (predicted := predicted_figure(records)) is not None:
                 figures[f"bayesopt-{study.objective}-predicted"] = predicted
+            if (acquisitions := acquisitions_figure(read_acquisitions(_folder(campaign), study))) is not None:
+                figures[f"bayesopt-{study.objective}-acquisitions"] = acquisitions
     return save_figures(campaign, figures)
 
 
 def _studies(campaign: Campaign) -> list[Study]:
     budget = campaign.budget
     return [Study(name, num_trials=budget.num_searches, num_iterations=budget.num_iterations) for name in OBJECTIVES]
+
+
+def _other_acquisitions(study: Study) -> list[Study]:
+    return [dataclasses.replace(study, acquisition=name) for name in ACQUISITIONS if name != study.acquisition]
 
 
 def _folder(campaign: Campaign) -> Path:
