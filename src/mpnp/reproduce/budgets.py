@@ -96,9 +96,11 @@ MINUTES = Budget(
     num_studied=64,
 )
 
-_FAST = dataclasses.replace(RECIPES["fast"], steps=3_000, validate_every=200, checkpoint_every=100)
-_FAST_REGRESSION = Effort(_FAST, 2_560, (1e-2, 2e-2), trial_steps=400, tried_on="rbf")
-# Small batches: at equal cost, many small steps of Muon learnt more than few large ones (CANP on validation digits).
+# Small batches: at equal cost, many small steps of Muon learnt more than few large ones (CANP on validation tasks and digits).
+_FAST = dataclasses.replace(
+    RECIPES["fast"], steps=3_000, batch_size=32, learning_rate=1e-2, validate_every=200, checkpoint_every=100
+)
+_FAST_REGRESSION = Effort(_FAST, 2_560, (1e-2, 2e-2), trial_steps=300, tried_on="rbf")
 _FAST_IMAGES = dataclasses.replace(
     RECIPES["fast"], steps=1_000, batch_size=16, num_samples=5, validate_every=100, validation_tasks=256
 )
