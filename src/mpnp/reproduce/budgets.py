@@ -125,7 +125,7 @@ HOURS = Budget(
             num_elsewhere=256,
         ),
     },
-    finite_sizes=(384, 768, 1_920),
+    finite_sizes=(192, 384, 960),
     num_searches=100,
     num_iterations=44,
     num_studied=2_560,
