@@ -11,7 +11,7 @@ from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.engines import AbstractEngine
 from mpnp.reproduce.jobs import Outcome, TestScore
 
-GROUPS = ("regression", "4d", "finite-data", "num-pseudo", "mnist", "svhn", "celeba", "predator-prey")
+GROUPS = ("pooled", "attentive", "4d", "finite-data", "num-pseudo", "mnist", "svhn", "celeba", "predator-prey")
 RECIPE = Recipe(
     steps=2, batch_size=2, num_samples=2, learning_rate=1e-3, validate_every=1, validation_tasks=4, checkpoint_every=1
 )

@@ -112,7 +112,7 @@ def test_finite_training_sets_are_seen_as_often_as_in_the_paper(budget):
 
 
 def test_the_paper_s_budget_is_the_paper_s():
-    effort = budgets.PAPER.efforts["regression"]
+    effort = budgets.PAPER.efforts["pooled"]
     assert (effort.recipe.steps, effort.recipe.batch_size, effort.recipe.num_samples) == (100_000, 256, 10)
     assert (effort.recipe.optimizer, len(effort.rates), effort.num_test) == ("adam", 5, 25_600)
     assert (budgets.PAPER.num_seeds, budgets.PAPER.finite_sizes) == (4, (51_200, 102_400, 256_000))

@@ -34,7 +34,7 @@ def made(tmp_path_factory):
     home = tmp_path_factory.mktemp("made")
     campaign = campaign_in(home)
     killed = next(line for line in PLANS["direct"](campaign.budget) if line.model == "cnp").run(
-        campaign.budget.efforts["regression"], 0, 1e-3
+        campaign.budget.efforts["pooled"], 0, 1e-3
     )
     RunDirectory(campaign.directory(killed)).create(killed.config())
     return home, call("reproduce", "direct", "--models", "cnp", "np", *options(home))

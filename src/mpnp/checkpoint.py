@@ -41,8 +41,12 @@ def read_card(path: Path) -> dict[str, Any]:
 
 
 def load(path: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
-    """Fill a pytree of the same shape, or of shapes alone, with the arrays of a checkpoint; also return its card."""
+    """Fill a pytree of the same shape, or of shapes alone, with the arrays of a checkpoint; also return its card.
+
+    What was stored in half precision to save space becomes single precision again.
+    """
     card, stored = load_named(path)
+    stored = {name: array.astype(np.float32) if array.dtype == np.float16 else array for name, array in stored.items()}
     expected = _named_arrays(like)
     if expected.keys() != stored.keys():
         odd = sorted(expected.keys() ^ stored.keys())

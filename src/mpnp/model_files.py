@@ -22,6 +22,9 @@ __all__ = ["CARD", "WEIGHTS", "load_model_files", "save_model"]
 
 WEIGHTS, CARD = "model.safetensors", "card.json"
 
+LICENCE = "Apache-2.0"
+"""Of the models that come with the package: its own."""
+
 
 def save_model(directory: Path, network: AbstractNeuralProcess, card: ModelCard) -> None:
     """Write the weights, then the card that names them: a directory without a card holds no model."""
@@ -76,7 +79,13 @@ def _load_run(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
             largest_context=slots - 3,
         ),
         reference=None,
-        about={"task": config.task, "progress": header["progress"], "environment": header["environment"]},
+        about={
+            "task": config.task,
+            "progress": header["progress"],
+            "environment": header["environment"],
+            "scores": read_json(scores) if (scores := RunDirectory(directory).scores(config.task)).is_file() else None,
+        },
+        licence=LICENCE if directory.parent == PRETRAINED else None,
     )
     return network, card
 

@@ -132,6 +132,10 @@ class RunDirectory:
         """The curves that a run on a table learns from."""
         return self.path / "table.safetensors"
 
+    def scores(self, task: str) -> Path:
+        """The record of an evaluation on test tasks of a family."""
+        return self.path / "scores" / f"{task.replace(':', '.')}.json"
+
     def problem(self, config: RunConfig) -> Problem:
         """What the run learns."""
         if config.task == TABLE:

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 
 from mpnp import checkpoint, devices
-from mpnp.cli.table import format_number, format_table
+from mpnp.cli.scores import score_table
+from mpnp.cli.table import format_table
 from mpnp.errors import InputError
 from mpnp.evaluate import evaluate_run, problem_for, with_num_pseudo
-from mpnp.metrics import COVERAGE_LEVELS
 from mpnp.models.catalogue import MODELS, build, num_parameters
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import Recipe, find_recipe
@@ -60,9 +60,9 @@ def evaluate(options: argparse.Namespace) -> None:
         num_samples=options.num_samples,
         num_pseudo=options.num_pseudo,
     )
-    out = options.out or _beside(options.directory) / "scores" / f"{record['task'].replace(':', '.')}.json"
+    out = options.out or RunDirectory(_beside(options.directory)).scores(record["task"])
     write_json(out, record)
-    print(json.dumps(record, indent=2) if options.json else _score_table(record, out))
+    print(json.dumps(record, indent=2) if options.json else f"{score_table(record)}\nrecord: {out}")
 
 
 def plot(options: argparse.Namespace) -> None:
@@ -167,38 +167,3 @@ def _require_equal(given: Mapping[str, Any], stored: Mapping[str, Any], director
                 f"{directory} was started with {flag} {stored[name]}, not {value}; leave {flag} out to continue it, or "
                 "start a new run with --out"
             )
-
-
-def _score_table(record: dict[str, Any], out: Path) -> str:
-    """Model and oracles side by side, then what the numbers mean and where they are kept."""
-    columns = {record["model"]: record["scores"]}
-    if record["oracle"]["available"]:
-        columns[f"oracle, std ≥ {record['oracle']['sigma_min']:g}"] = record["oracle"]["floored"]
-        columns["exact oracle"] = record["oracle"]["exact"]
-    labels = {
-        "context": "log-likelihood, context",
-        "target": "log-likelihood, target",
-        "task": "log-likelihood, task",
-        "joint": "joint log-likelihood, target",
-        "rmse": "RMSE",
-        "crps": "CRPS",
-    } | {f"coverage_{level}": f"coverage of the {level}% interval" for level in COVERAGE_LEVELS}
-    rows = []
-    for metric, label in labels.items():
-        means = [format_number(scores[metric]["mean"]) if metric in scores else "-" for scores in columns.values()]
-        rows.append([label, means[0], format_number(record["scores"][metric]["standard_error"]), *means[1:]])
-    if not record["oracle"]["available"]:
-        trimmed = record["scores"]["target"]["trimmed_mean"]
-        rows.append(["log-likelihood, target, trimmed mean", format_number(trimmed), "-"])
-    names = list(columns)
-    training, evaluation = record["training"], record["evaluation"]
-    return "\n".join(
-        [
-            format_table([f"per point, on {record['task']}", names[0], "± s.e.", *names[1:]], rows),
-            "",
-            f"{evaluation['num_tasks']:,} test tasks, K = {evaluation['num_samples']}; trained on {training['task']}, "
-            f"{training['best_step']:,} of {training['recipe']['steps']:,} steps of {training['recipe']['batch_size']} "
-            f"tasks, {training['cpu_seconds']:,.0f} CPU-seconds, seed {training['seed']}",
-            f"record: {out}",
-        ]
-    )

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from mpnp.cli.commands import given
+from mpnp.cli.scores import score_table
 from mpnp.cli.table import format_number, format_table
 from mpnp.data.curves import Columns
 from mpnp.errors import InputError
@@ -135,6 +136,8 @@ def _card_table(card: Any) -> str:
         if about.get(part):
             header = [title, "log-likelihood", "RMSE", "CRPS", "inside the 90% band"]
             lines += ["", format_table(header, [_score_row(name, scores) for name, scores in about[part].items()])]
+    if about.get("scores"):
+        lines += ["", score_table(about["scores"])]
     return "\n".join(lines)
 
 

@@ -55,7 +55,7 @@ class Budget:
     about: str
     num_seeds: int
     efforts: Mapping[str, Effort]
-    """By group: regression, finite-data, 4d, num-pseudo, mnist, svhn, celeba, predator-prey."""
+    """By group: pooled and attentive models of regression, finite-data, 4d, num-pseudo, mnist, svhn, celeba, predator-prey."""
     finite_sizes: tuple[int, int, int]
     """Training sets of the finite-data figure, its ×1, ×2 and ×5. The paper sees them 500, 250 and 100 times."""
     num_searches: int
@@ -83,7 +83,8 @@ MINUTES = Budget(
     about="a few steps a model, to see the whole machine run; the numbers mean nothing",
     num_seeds=1,
     efforts={
-        "regression": _single_rate(_SMALL, 128),
+        "pooled": _single_rate(_SMALL, 128),
+        "attentive": _single_rate(_SMALL, 128),
         "4d": Effort(_SMALL, 128, (1e-2, 2e-2), trial_steps=20),
         "finite-data": _single_rate(_SMALL, 128),
         "num-pseudo": _single_rate(_SMALL, 128),
@@ -110,7 +111,9 @@ HOURS = Budget(
     about="what two cores do in hours: Muon, smaller batches, fewer samples in training",
     num_seeds=1,
     efforts={
-        "regression": _FAST_REGRESSION,
+        # Pooled models are cheap and slow to learn: a step of MPANP costs as much as four of MPNP.
+        "pooled": dataclasses.replace(_FAST_REGRESSION, recipe=dataclasses.replace(_FAST, steps=6_000)),
+        "attentive": _FAST_REGRESSION,
         "4d": _FAST_REGRESSION,
         "finite-data": _FAST_REGRESSION,
         "num-pseudo": _single_rate(dataclasses.replace(_FAST, steps=1_000), 2_560),
@@ -139,7 +142,8 @@ PAPER = Budget(
     about="the paper's: Adam, 100,000 steps, five learning rates, four seeds, full test sets",
     num_seeds=4,
     efforts={
-        "regression": _PAPER_REGRESSION,
+        "pooled": _PAPER_REGRESSION,
+        "attentive": _PAPER_REGRESSION,
         "4d": _single_rate(dataclasses.replace(RECIPES["paper"], learning_rate=1.5e-4), FULL_SIZE),
         "finite-data": _PAPER_REGRESSION,
         "num-pseudo": _PAPER_REGRESSION,

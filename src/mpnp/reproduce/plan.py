@@ -50,8 +50,16 @@ def _lines(
     return [Line(model, task, group, task, budget.settings, num_tasks) for task in tasks for model in models]
 
 
+def _learnt(budget: Budget, models: Iterable[str], tasks: Iterable[str]) -> list[Line]:
+    """Lines of one-dimensional regression, where models with the same backbone are a group."""
+    return [
+        dataclasses.replace(line, group="pooled" if MODELS[line.model].architecture is POOLED else "attentive")
+        for line in _lines(budget, models, tasks, "")
+    ]
+
+
 def _regression(budget: Budget) -> list[Line]:
-    return _lines(budget, PAPER_MODELS, REGRESSION_TASKS, "regression")
+    return _learnt(budget, PAPER_MODELS, REGRESSION_TASKS)
 
 
 def _finite_data(budget: Budget) -> list[Line]:
@@ -63,7 +71,7 @@ def _finite_data(budget: Budget) -> list[Line]:
 
 
 def _size_matched(budget: Budget) -> list[Line]:
-    lines = _lines(budget, PAPER_MODELS, ("rbf", "matern"), "regression")
+    lines = _learnt(budget, PAPER_MODELS, ("rbf", "matern"))
     return [dataclasses.replace(line, settings=_matched(line)) for line in lines]
 
 
@@ -107,11 +115,11 @@ def _predator_prey(budget: Budget) -> list[Line]:
 
 
 def _direct(budget: Budget) -> list[Line]:
-    return _lines(budget, TWELVE, ("rbf",), "regression")
+    return _learnt(budget, TWELVE, ("rbf",))
 
 
 def _on_rbf(*models: str) -> Plan:
-    return lambda budget: _lines(budget, models, ("rbf",), "regression")
+    return lambda budget: _learnt(budget, models, ("rbf",))
 
 
 def _num_pseudo(budget: Budget) -> list[Line]:

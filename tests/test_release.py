@@ -1,0 +1,78 @@
+"""Releases: small files that give the scores that their card promises."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from models import SETTINGS
+from mpnp import checkpoint
+from mpnp.errors import RunError
+from mpnp.evaluate import evaluate_run
+from mpnp.recipes import Recipe
+from mpnp.release import release
+from mpnp.runs import PRETRAINED, RunConfig, RunDirectory, load_model
+from test_cli import call
+
+CONFIG = RunConfig("np", recipe=Recipe(steps=5, batch_size=4, num_samples=2), settings=SETTINGS)
+PACKAGED = sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir())
+ON_FUNCTIONS = [name for name in PACKAGED if not name.endswith("-mnist")]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run as training leaves it, without the training."""
+    run = RunDirectory(tmp_path / "run")
+    run.create(CONFIG)
+    card = {"config": CONFIG.to_json(), "progress": {"best_step": 5, "cpu_seconds": 1.5}, "environment": {"mpnp": "0"}}
+    checkpoint.save(run.best, CONFIG.build_model(), card)
+    run.metrics.write_text('{"step": 1, "loss": 2.0}\n{"step": 5, "validation": {"task": -1.0}}\n')
+    run.timing.write_text('{"step": 5, "cpu_seconds": 1.5}\n')
+    return run
+
+
+def test_a_release_is_half_the_size_and_holds_the_scores_of_exactly_its_weights(run, tmp_path):
+    out = tmp_path / "models" / "small"
+    record = release(run.path, out, num_tasks=6, num_samples=2)
+    assert json.loads((out / "scores" / "rbf.json").read_text()) == record
+    assert evaluate_run(out, num_tasks=6)["scores"] == record["scores"]
+    ours, theirs = (jax.tree.leaves(load_model(path)[0]) for path in (out, run.path))
+    for mine, full in zip(ours, theirs, strict=True):
+        assert mine.dtype == full.dtype
+        np.testing.assert_allclose(mine, full, rtol=2**-11, atol=1e-7)
+    sizes = [
+        sum(array.nbytes for array in checkpoint.load_named(path / "best.safetensors")[1].values()) for path in (out, run.path)
+    ]
+    assert 2 * sizes[0] == sizes[1]
+    assert [row["task"] for row in RunDirectory(out).learning_curve()] == [-1.0] and "loss" not in (
+        out / "metrics.jsonl"
+    ).read_text()
+
+
+def test_nothing_is_overwritten_or_half_written(run, tmp_path):
+    out = tmp_path / "models" / "small"
+    broken = jax.tree.map(lambda leaf: leaf * np.nan, CONFIG.build_model())
+    checkpoint.save(run.best, broken, checkpoint.read_card(run.best))
+    with pytest.raises(RunError, match="not finite"):
+        release(run.path, out, num_tasks=6, num_samples=2)
+    assert list(out.parent.iterdir()) == []
+    out.mkdir()
+    with pytest.raises(RunError, match="exists already"):
+        release(run.path, out)
+
+
+def test_info_shows_the_scores_of_a_model_that_comes_with_the_package():
+    shown = call("info", "mpanp-rbf")
+    assert shown.code == 0 and "Apache-2.0" in shown.out
+    assert "log-likelihood, target" in shown.out and "coverage of the 90% interval" in shown.out
+
+
+@pytest.mark.parametrize("name", ON_FUNCTIONS)
+def test_scores_measured_anew_agree_with_the_card_of_a_packaged_model(name):
+    """On fewer tasks, so up to the error of those."""
+    promised = json.loads(next((PRETRAINED / name / "scores").glob("*.json")).read_text())
+    measured = evaluate_run(name, num_tasks=96, num_samples=promised["evaluation"]["num_samples"])
+    for metric in ("target", "crps", "coverage_90"):
+        ours, theirs = measured["scores"][metric], promised["scores"][metric]
+        assert abs(ours["mean"] - theirs["mean"]) < 4 * ours["standard_error"] + 0.01, metric
