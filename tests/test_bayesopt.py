@@ -268,15 +268,34 @@ def test_a_damaged_file_is_refused(tmp_path, content, message):
         Optimizer.restore(tmp_path / "loop.json", "random")
 
 
-def test_a_point_that_cannot_be_read_back_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"evaluations": [[[7.0], 1.0]]}, r"damaged.*outside its bounds"),
+        ({"bounds": [[1, 0]]}, r"damaged.*bound"),
+        ({"bounds": None}, r"damaged.*bound"),
+    ],
+)
+def test_what_cannot_be_read_back_is_named(tmp_path, damage, message):
+    path = tmp_path / "loop.json"
     optimizer = Optimizer("random", (0, 1))
     optimizer.tell(0.5, 1.0)
-    optimizer.save(tmp_path / "loop.json")
-    content = json.loads((tmp_path / "loop.json").read_text())
-    content["evaluations"] = [[[7.0], 1.0]]
-    (tmp_path / "loop.json").write_text(json.dumps(content))
-    with pytest.raises(RunError, match=r"damaged.*outside its bounds"):
-        Optimizer.restore(tmp_path / "loop.json", "random")
+    optimizer.save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    with pytest.raises(RunError, match=message):
+        Optimizer.restore(path, "random")
+
+
+def test_another_model_than_the_saved_one_is_warned_about(tmp_path):
+    path = tmp_path / "loop.json"
+    Optimizer(PROCESS, (0, 1)).save(path)
+    with pytest.warns(UserWarning, match="saved with another model"):
+        Optimizer.restore(path, "random")
+    content = json.loads(path.read_text())
+    del content["strategy"]  # as earlier versions wrote it
+    path.write_text(json.dumps(content))
+    with warnings.catch_warnings(action="error"):
+        Optimizer.restore(path, "random")
 
 
 @pytest.mark.parametrize("bounds", [(2, 3), [(0, 1), (5, 6)]])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,14 @@ class Optimizer:
         self.evaluations.append(evaluation)
 
     def save(self, path: str | Path) -> None:
-        """Write all that was asked and told as JSON. The model is not part of it."""
+        """Write all that was asked and told as JSON. The model is named in it, but not part of it."""
         write_json(
             Path(path),
             {
                 "format": FORMAT,
                 "version": VERSION,
                 "bounds": np.stack([self.box.low, self.box.high], axis=1).tolist(),
+                "strategy": self.strategy.describe(),
                 "acquisition": self.acquisition,
                 "num_initial": self.num_initial,
                 "seed": self.seed,
@@ -115,7 +117,10 @@ class Optimizer:
 
     @staticmethod
     def restore(path: str | Path, model: Any) -> "Optimizer":
-        """Continue what `save` wrote, with the same model: the next question is the one that would have come."""
+        """Continue what `save` wrote, with the same model: the next question is the one that would have come.
+
+        Another model is warned about.
+        """
         content = read_json(Path(path))
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise RunError(f"{path} was not written by Optimizer.save; expected the state of an optimisation")
@@ -125,9 +130,14 @@ class Optimizer:
             options = {name: content[name] for name in ("acquisition", "num_initial", "seed")}
             num_asked, pending, evaluations = content["num_asked"], content["pending"], content["evaluations"]
             bounds = content["bounds"]
+            Box.read(bounds)  # here, where what is wrong with them is the file's fault
         except KeyError as error:
             raise RunError(f"{path} is damaged: it lacks {error}; restore it from a copy") from None
+        except InputError as error:
+            raise RunError(f"{path} is damaged ({error}); restore it from a copy") from None
         optimizer = Optimizer(model, bounds, **options)
+        if content.get("strategy", now := optimizer.strategy.describe()) != now:
+            warnings.warn(f"{path} was saved with another model; the questions from here on are this one's", stacklevel=2)
         try:
             for x, y in evaluations:
                 optimizer.tell(x, y)
