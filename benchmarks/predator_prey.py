@@ -37,8 +37,10 @@ from mpnp.reproduce.plan import PAPER_MODELS
 from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import make_scorer
+from mpnp.stacking import Answer, Forecaster, stack
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
+from mpnp.tasks.task import PointSet, Task
 from mpnp.train import finish
 from mpnp.typicality import Reference, half_scores
 
@@ -64,7 +66,10 @@ RECIPE_FOR = {
 
 NUM_WINDOWS, NUM_SAMPLES = EFFORT.num_elsewhere, EFFORT.num_samples
 NUM_REFERENCE, NUM_TIMED = 400, 128
-RIVAL = "Matérn GP fitted to each context"
+CONSTANT, RIVAL = "constant N(0, 1.1²)", "Matérn GP fitted to each context"
+
+Forecast = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Means and standard deviations somewhere, given inputs and outputs of a context."""
 
 REMEDIES = {
     "as trained": lambda model: model,
@@ -88,6 +93,10 @@ def main() -> None:
                     make_record(world, model, options.runs / world / model)
         if not (RESULTS / "bars.json").exists():
             write_json(RESULTS / "bars.json", {"kind": "bars", "rows": score_bars(), "environment": environment()})
+        if not (RESULTS / "stacks.json").exists():
+            write_json(
+                RESULTS / "stacks.json", {"kind": "stacks", "rows": score_stacks(options.runs), "environment": environment()}
+            )
     draw(options.runs)
     write_tables()
 
@@ -152,26 +161,78 @@ def measure_plausibility(directory: Path, world: str) -> dict[str, float]:
 
 def score_bars() -> dict[str, Any]:
     """What needs no simulation: a constant Gaussian, and Gaussian processes fitted to each context."""
-    tasks = jax.device_get(fixed_tasks(find_problem("hare-lynx").test, TEST_SEED).batch(jnp.arange(NUM_WINDOWS)))
-    bars = {}
+    tasks, bars = real_windows(), {}
     for name, forecast in {
-        "constant N(0, 1.1²)": constant,
+        CONSTANT: constant,
         RIVAL: fitted_process(matern(1.5)),
         "Matérn GP, smoothness chosen by likelihood": fitted_process(matern(0.5), matern(1.5), matern(2.5)),
         "cyclic GP, or Matérn if likelier": fitted_process(cyclic(), matern(0.5), matern(1.5), matern(2.5)),
     }.items():
-        started, rows = time.process_time(), []
-        for x, y, in_context in zip(tasks.x, tasks.y, tasks.context_mask, strict=True):
-            mean, std = forecast(x[in_context], y[in_context], x)
-            density = norm.logpdf(y, mean, std).sum(axis=-1)
-            inside = (np.abs(norm.cdf(y, mean, std) - 0.5) <= 0.45).mean(axis=-1)
-            rows.append((density[in_context].mean(), density[~in_context].mean(), density.mean(), inside[~in_context].mean()))
-        seconds = (time.process_time() - started) / NUM_WINDOWS
-        columns = dict(zip(("context", "target", "task", "coverage_90"), np.array(rows).T, strict=True))
-        bars[name] = {
-            "scores": summarise(columns), "target": _listed(columns["target"]), "cpu_seconds_a_window": seconds,
-        }  # fmt: skip
+        answers = Fitted(forecast, tasks)
+        bars[name] = _scored(tasks, answers(tasks.context_mask), answers.cpu_seconds)
     return bars
+
+
+def score_stacks(runs: Path) -> dict[str, Any]:
+    """Mixtures with the Gaussian process, of models of the wider world and, as a check, of a constant."""
+    tasks, world, stacks = real_windows(), "predation-targets", {}
+    process = Fitted(fitted_process(matern(1.5)), tasks)
+    for name in (*WORLDS[world], CONSTANT):
+        started, already = time.process_time(), process.cpu_seconds
+        answers = Fitted(constant, tasks) if name == CONSTANT else network_answers(load_model(runs / world / name)[0], tasks)
+        mixture = stack(answers, process, tasks.context_mask)
+        alone = time.process_time() - started - (process.cpu_seconds - already)
+        stacks[name] = _scored(tasks, mixture, alone + process.cpu_seconds)
+    return stacks
+
+
+def real_windows() -> Task:
+    """The windows of the real series on which everything is compared."""
+    return jax.device_get(fixed_tasks(find_problem("hare-lynx").test, TEST_SEED).batch(jnp.arange(NUM_WINDOWS)))
+
+
+class Fitted:
+    """Answers of a method that is fitted to each context; for the same contexts it is fitted once."""
+
+    def __init__(self, forecast: Forecast, tasks: Task) -> None:
+        self.forecast, self.tasks, self.cpu_seconds = forecast, tasks, 0.0
+        self.known: dict[bytes, Answer] = {}
+
+    def __call__(self, context: np.ndarray) -> Answer:
+        if context.tobytes() not in self.known:
+            started = time.process_time()
+            windows = zip(self.tasks.x, self.tasks.y, context, strict=True)
+            moments = [(y, *self.forecast(x[mask], y[mask], x)) for x, y, mask in windows]
+            log_density = np.stack([norm.logpdf(y, mean, std).sum(axis=-1) for y, mean, std in moments])
+            self.known[context.tobytes()] = log_density, np.stack([norm.cdf(y, mean, std) for y, mean, std in moments])
+            self.cpu_seconds += time.process_time() - started
+        return self.known[context.tobytes()]
+
+
+def network_answers(model: AbstractNeuralProcess, tasks: Task) -> Forecaster:
+    """Answers of a trained model."""
+
+    @jax.jit
+    @jax.vmap
+    def answer(x: jax.Array, y: jax.Array, mask: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        context = PointSet(x, y, mask)
+        predictive = model.predict_given(context, x, model.draw_noise(context, NUM_SAMPLES, key=key))
+        return predictive.log_prob(y), predictive.cdf(y)
+
+    keys = jax.random.split(jax.random.key(0), len(tasks.x))
+    return lambda context: jax.device_get(answer(tasks.x, tasks.y, context, keys))
+
+
+def _scored(tasks: Task, answers: Answer, cpu_seconds: float) -> dict[str, Any]:
+    log_density, inside = answers[0], (np.abs(answers[1] - 0.5) <= 0.45).mean(axis=-1)
+    masks = {"context": tasks.context_mask, "target": ~tasks.context_mask, "task": np.ones_like(tasks.context_mask)}
+    columns = {name: np.mean(log_density, axis=1, where=mask) for name, mask in masks.items()}
+    columns["coverage_90"] = np.mean(inside, axis=1, where=~tasks.context_mask)
+    return {
+        "scores": summarise(columns),
+        "target": _listed(columns["target"]),
+        "cpu_seconds_a_window": cpu_seconds / len(log_density),
+    }
 
 
 def constant(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -191,7 +252,7 @@ def cyclic() -> Kernel:
     return ConstantKernel(1.0) * Matern(length_scale=1.0, nu=1.5) * cycles + WhiteKernel(0.1)
 
 
-def fitted_process(*kernels: Kernel) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def fitted_process(*kernels: Kernel) -> Forecast:
     """A process for each species, its kernel and all of its numbers those of largest likelihood."""
 
     def forecast(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -230,10 +291,10 @@ def write_tables() -> None:
         for model in models
         if (path := RESULTS / f"{world}-{model}.json").exists()
     }
-    bars = read_json(RESULTS / "bars.json")["rows"]
+    bars, stacks = (read_json(RESULTS / f"{name}.json")["rows"] for name in ("bars", "stacks"))
     tables = {
         "scores": score_table(records, bars),
-        "remedies": remedy_table(records, bars),
+        "remedies": remedy_table(records, bars, stacks),
         "plausibility": plausibility_table(records),
     }
     for name, text in tables.items():
@@ -264,7 +325,7 @@ def score_table(records: Records, bars: dict[str, Any]) -> str:
     return markdown(header, rows)
 
 
-def remedy_table(records: Records, bars: dict[str, Any]) -> str:
+def remedy_table(records: Records, bars: dict[str, Any], stacks: dict[str, Any]) -> str:
     """Every world, model and remedy on the real series, window by window against the fitted process."""
     header = [
         "trained on",
@@ -282,6 +343,9 @@ def remedy_table(records: Records, bars: dict[str, Any]) -> str:
         for (world, model), record in records.items()
         for remedy, result in record["remedies"].items()
     ]
+    for name, result in stacks.items():
+        world = "nothing" if name == CONSTANT else "predation-targets"
+        rows.append([world, name, "stacked with the GP", *_against(rival, result)])
     return markdown(header, rows + [["nothing", name, "", *_against(rival, bar)] for name, bar in bars.items()])
 
 
