@@ -26,8 +26,6 @@ class Effort:
     """Functions sampled for each task in the test."""
     num_elsewhere: int | None = None
     """Test tasks of another family than that of training, where a table has one."""
-    tried_on: str | None = None
-    """The task on which learning rates are tried, if not each on its own."""
 
     def __post_init__(self) -> None:
         if not self.rates:
