@@ -35,20 +35,23 @@ MULTIPLES = ("×1", "×2", "×5")
 
 def learning_curves(name: str, campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
     """Validation against the CPU time of training: how the numbers move with the budget. A panel a task and backbone."""
-    tasks = list(dict.fromkeys(line.task for line in lines))
-    bases = list(dict.fromkeys(base_of(line.model) for line in lines))
-    drawn = False
+    trained = [line for line in lines if line.task == line.tested_on and campaign.records(line)]
+    if not trained:
+        return []
+    tasks = list(dict.fromkeys(line.task for line in trained))
+    bases = list(dict.fromkeys(base_of(line.model) for line in trained))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(1 + 3.6 * len(tasks), 2.9 * len(bases) + 0.4), layout="constrained")
         axes = figure.subplots(len(bases), len(tasks), squeeze=False)
         for row, base in zip(axes, bases, strict=True):
             for ax, task in zip(row, tasks, strict=True):
-                here = [line for line in lines if line.task == task == line.tested_on and base_of(line.model) == base]
-                drawn |= _draw_curves(ax, campaign, here)
+                here = [line for line in trained if line.task == task and base_of(line.model) == base]
+                ax.set_visible(_draw_curves(ax, campaign, here))
                 ax.set(title=task, xlabel="CPU-seconds of training", xscale="log")
                 ax.xaxis.set_major_formatter("{x:g}")
                 ax.xaxis.set_minor_formatter(NullFormatter())
             row[0].set_ylabel("validation target log-likelihood")
+    drawn = any(ax.get_visible() for ax in figure.axes)
     return save_figures(campaign, {f"{name}-learning-curves": figure} if drawn else {})
 
 
