@@ -62,6 +62,14 @@ def test_nothing_is_overwritten_or_half_written(run, tmp_path):
         release(run.path, out)
 
 
+def test_a_run_with_steps_left_is_refused(run, tmp_path):
+    run.metrics.write_text('{"step": 3, "validation": {"task": -1.0}}\n')
+    run.timing.write_text('{"step": 3, "cpu_seconds": 1.5}\n')
+    with pytest.raises(RunError, match=r"is at step 3 of 5; finish it with 'mpnp train --resume"):
+        release(run.path, tmp_path / "small")
+    assert not (tmp_path / "small").exists()
+
+
 def test_info_shows_the_scores_of_a_model_that_comes_with_the_package():
     shown = call("info", "mpanp-rbf")
     assert shown.code == 0 and "Apache-2.0" in shown.out

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from mpnp import checkpoint
 from mpnp.errors import RunError
 from mpnp.evaluate import evaluate_run
+from mpnp.recipes import Recipe
 from mpnp.records import write_atomically, write_json
 from mpnp.runs import RunDirectory, load_model
 
@@ -38,12 +39,20 @@ def release(directory: Path, out: Path, *, num_tasks: int = 2_560, num_samples: 
 
 def _write_model(directory: Path, released: RunDirectory) -> None:
     model, config, card = load_model(directory)
+    _require_finished(directory, config.recipe)
     released.create(config)
     checkpoint.save(released.best, _halved(model), card)
     for log in ("metrics", "timing"):
         rows = getattr(RunDirectory(directory), log).read_text().splitlines(keepends=True)
         kept = "".join(row for row in rows if log == "timing" or "validation" in json.loads(row))
         write_atomically(getattr(released, log), lambda file, kept=kept: file.write(kept.encode()))
+
+
+def _require_finished(directory: Path, recipe: Recipe) -> None:
+    """Refuse a run that has steps left: its learning rate has not come down yet. Only patience may end one early."""
+    last = max((row["step"] for row in RunDirectory(directory).learning_curve()), default=0)
+    if last < recipe.steps and recipe.patience is None:
+        raise RunError(f"{directory} is at step {last:,} of {recipe.steps:,}; finish it with 'mpnp train --resume {directory}'")
 
 
 def _halved(model: Any) -> Any:
