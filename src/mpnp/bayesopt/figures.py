@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from mpnp.bayesopt.objectives import Objective, find_objective
 from mpnp.bayesopt.strategies import RANDOM
@@ -16,24 +17,33 @@ from mpnp.pictures import DRAW, MEAN, STYLE
 
 __all__ = ["acquisitions_figure", "predicted_figure", "regret_figure"]
 
+Regret = Float[np.ndarray, "trial iteration"]
+
 SMALLEST = 1e-8
 """Regret that a logarithmic axis still shows."""
 
+MOST_BANDS = 4
+"""With more strategies than this, bands would hide the lines."""
+
+LINES = ({"lw": 3.5, "alpha": 0.5}, {"lw": 1.5, "ls": "--"}, {"lw": 1.5})
+"""Of acquisitions, of which two may well choose the same points."""
+
 
 def regret_figure(records: Mapping[str, Any]) -> Figure:
-    """Median over trials and the range from the first to the third quartile: simple regret left, its sum right."""
+    """Median over trials, and for few strategies the range between quartiles: simple regret left, its sum right."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         simple_axes, sum_axes = figure.subplots(1, 2)
         for label, record in records.items():
             simple = np.asarray(record["simple_regret"])
-            _draw_quartiles(simple_axes, np.maximum(simple, SMALLEST), label)
-            _draw_quartiles(sum_axes, simple.cumsum(axis=1), label)
+            draw = _draw_quartiles if len(records) <= MOST_BANDS else _draw_median
+            draw(simple_axes, np.maximum(simple, SMALLEST), label=label)
+            draw(sum_axes, simple.cumsum(axis=1), label=label)
         simple_axes.set(title="normalised simple regret", xlabel="iteration", yscale="log")
         sum_axes.set(title="cumulative regret", xlabel="iteration")
         handles, labels = simple_axes.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
-        figure.suptitle(f"{_title(records)}, {_num_trials(records)} trials")
+        figure.suptitle(f"{_title(records)}, median of {_num_trials(records)} trials")
     return figure
 
 
@@ -52,7 +62,8 @@ def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figu
             for number, (acquisition, records) in enumerate(by_acquisition.items()):
                 if label in records:
                     regret = np.maximum(records[label]["simple_regret"], SMALLEST)
-                    _draw_quartiles(ax, regret, acquisition.replace("-", " "), color=f"C{number}")
+                    style = {"color": f"C{number}", **LINES[number]}
+                    _draw_quartiles(ax, regret, label=acquisition.replace("-", " "), **style)
             ax.set(title=label, xlabel="iteration", yscale="log")
         for ax in axes[len(compared) :]:
             ax.set_visible(False)
@@ -88,11 +99,15 @@ def predicted_figure(records: Mapping[str, Any]) -> Figure | None:
     return figure
 
 
-def _draw_quartiles(ax: Axes, values: Float[np.ndarray, "trial iteration"], label: str, **style: Any) -> None:
-    low, median, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
-    iterations = np.arange(len(median))
-    (line,) = ax.plot(iterations, median, lw=1.5, label=label, **style)
-    ax.fill_between(iterations, low, high, color=line.get_color(), alpha=0.15, lw=0)
+def _draw_median(ax: Axes, values: Regret, **style: Any) -> Line2D:
+    (line,) = ax.plot(np.median(values, axis=0), **style)
+    return line
+
+
+def _draw_quartiles(ax: Axes, values: Regret, **style: Any) -> None:
+    line = _draw_median(ax, values, **style)
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    ax.fill_between(np.arange(len(low)), low, high, color=line.get_color(), alpha=0.15, lw=0)
 
 
 def _title(records: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from mpnp.bayesopt.figures import acquisitions_figure, predicted_figure, regret_figure
 from mpnp.bayesopt.objectives import OBJECTIVES
 from mpnp.bayesopt.strategies import ACQUISITIONS, GAUSSIAN_PROCESS, RANDOM
-from mpnp.bayesopt.study import Study, read_acquisitions, read_records, regret_quartiles, run_named
+from mpnp.bayesopt.study import Study, read_acquisitions, regret_quartiles, run_named
 from mpnp.errors import RunError
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.figures import save_figures
@@ -43,7 +43,7 @@ def search_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
     """Regret at the end and its sum, median and quartiles over trials."""
     rows = []
     for study in _studies(campaign):
-        for acquisition, records in read_acquisitions(_folder(campaign), study).items():
+        for acquisition, records in _read(campaign, study, lines).items():
             rows += [
                 [study.objective, acquisition.replace("-", " "), *_cells(label, record)] for label, record in records.items()
             ]
@@ -66,13 +66,23 @@ def search_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
     """Regret of all models, and the solutions that they predict."""
     figures = {}
     for study in _studies(campaign):
-        if records := read_records(_folder(campaign), study):
+        by_acquisition = _read(campaign, study, lines)
+        if records := by_acquisition.get(study.acquisition):
             figures[f"bayesopt-{study.objective}-regret"] = regret_figure(records)
             if (predicted := predicted_figure(records)) is not None:
                 figures[f"bayesopt-{study.objective}-predicted"] = predicted
-            if (acquisitions := acquisitions_figure(read_acquisitions(_folder(campaign), study))) is not None:
+            if (acquisitions := acquisitions_figure(by_acquisition)) is not None:
                 figures[f"bayesopt-{study.objective}-acquisitions"] = acquisitions
     return save_figures(campaign, figures)
+
+
+def _read(campaign: Campaign, study: Study, lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+    """Records by acquisition and model, models in the order of the paper."""
+    order = [*(line.label for line in lines), GAUSSIAN_PROCESS, RANDOM]
+    return {
+        acquisition: {label: records[label] for label in order if label in records}
+        for acquisition, records in read_acquisitions(_folder(campaign), study).items()
+    }
 
 
 def _studies(campaign: Campaign) -> list[Study]:
