@@ -83,4 +83,5 @@ class Line:
         """
         if len(effort.rates) == 1:
             return []
-        return [Run(self.model, self.task, 0, effort.trial(rate), self.settings) for rate in effort.rates]
+        task = effort.tried_on or self.task
+        return [Run(self.model, task, 0, effort.trial(rate), self.settings) for rate in effort.rates]

@@ -201,7 +201,7 @@ def _cells(difference: Difference) -> list[str]:
 def rates_table(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> Table:
     """What every learning rate that was tried reached on validation, and which was taken."""
     trials = {
-        (line.task, dataclasses.replace(line, num_tasks=None).label): line
+        (campaign.effort(line).tried_on or line.task, dataclasses.replace(line, num_tasks=None).label): line
         for line in lines
         if len(campaign.effort(line).rates) > 1
     }
@@ -213,7 +213,7 @@ def rates_table(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> T
         rows.append([task, label, *cells, "" if chosen is None else f"{chosen:.3g}"])
     steps = ", ".join(sorted({f"{campaign.effort(line).trial_steps:,}" for line in trials.values()}))
     caption = f"{view.title}: best validation task log-likelihood of each learning rate tried, over {steps} steps with seed 0."
-    return Table(f"{view.name}-rates", caption, ["trained on", "model", *(f"{rate:.3g}" for rate in rates), "taken"], rows)
+    return Table(f"{view.name}-rates", caption, ["tried on", "model", *(f"{rate:.3g}" for rate in rates), "taken"], rows)
 
 
 def _trial_cell(outcome: dict[str, object] | None) -> str:
