@@ -18,8 +18,8 @@ RECIPE = Recipe(
 RATES = (1e-3, 2e-3)
 
 
-def tiny_budget(rates=(1e-3,), trial_steps=2) -> Budget:
-    effort = Effort(RECIPE, num_test=6, rates=rates, trial_steps=trial_steps, num_samples=2, num_elsewhere=4)
+def tiny_budget(rates=(1e-3,), trial_steps=2, tried_on=None) -> Budget:
+    effort = Effort(RECIPE, 6, rates, trial_steps, num_samples=2, num_elsewhere=4, tried_on=tried_on)
     return Budget(
         name="tiny",
         about="for tests",

@@ -156,6 +156,16 @@ def test_the_best_rate_is_taken_for_all_seeds_and_a_trial_as_long_as_a_run_is_th
         assert (trials[1].run == runs[0].run) == (trial_steps == 2)
 
 
+def test_rates_tried_on_one_task_serve_every_task(tmp_path):
+    campaign = campaign_in(tmp_path, rates=RATES, trial_steps=1, tried_on="rbf")
+    lines = [line for line in PLANS["regression"](campaign.budget) if line.model == "cnp"]
+    jobs = run(campaign, lines).jobs
+    assert [job.run.task for job in jobs if not job.tests] == ["rbf", "rbf"]
+    assert [job.run.task for job in jobs if job.tests] == list(plan.REGRESSION_TASKS)
+    assert {campaign.rate(line) for line in lines} == {RATES[1]}
+    assert rates_table(campaign, TableView("t", "T"), lines).rows == [["rbf", "cnp", "0.001", "0.002", "0.002"]]
+
+
 def test_a_rate_that_diverges_is_recorded_and_not_taken(tmp_path):
     campaign = campaign_in(tmp_path, rates=RATES)
     (line,) = on_rbf(campaign, "cnp")

@@ -42,10 +42,14 @@ def _write_model(directory: Path, released: RunDirectory) -> None:
     _require_finished(directory, config.recipe)
     released.create(config)
     checkpoint.save(released.best, _halved(model), card)
-    for log in ("metrics", "timing"):
-        rows = getattr(RunDirectory(directory), log).read_text().splitlines(keepends=True)
-        kept = "".join(row for row in rows if log == "timing" or "validation" in json.loads(row))
-        write_atomically(getattr(released, log), lambda file, kept=kept: file.write(kept.encode()))
+    run = RunDirectory(directory)
+    rows = run.metrics.read_text().splitlines(keepends=True)
+    _write_text(released.metrics, "".join(row for row in rows if "validation" in json.loads(row)))
+    _write_text(released.timing, run.timing.read_text())
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _require_finished(directory: Path, recipe: Recipe) -> None:

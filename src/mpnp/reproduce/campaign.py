@@ -99,7 +99,8 @@ class Campaign:
             return None
         scores = {rate: outcome["best"] for rate, outcome in outcomes.items() if outcome and outcome["best"] is not None}
         if not scores:
-            raise RunError(f"{line.label} on {line.task} diverged at every learning rate: {', '.join(map(str, outcomes))}")
+            rates = ", ".join(map(str, outcomes))
+            raise RunError(f"{line.label} on {line.tried_on(effort)} diverged at every learning rate: {rates}")
         return max(scores, key=lambda rate: scores[rate])
 
     def run(self, line: Line, seed: int) -> Run | None:

@@ -83,5 +83,8 @@ class Line:
         """
         if len(effort.rates) == 1:
             return []
-        task = effort.tried_on or self.task
-        return [Run(self.model, task, 0, effort.trial(rate), self.settings) for rate in effort.rates]
+        return [Run(self.model, self.tried_on(effort), 0, effort.trial(rate), self.settings) for rate in effort.rates]
+
+    def tried_on(self, effort: Effort) -> str:
+        """The task on which learning rates are tried."""
+        return effort.tried_on or self.task

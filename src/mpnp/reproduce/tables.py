@@ -201,7 +201,7 @@ def _cells(difference: Difference) -> list[str]:
 def rates_table(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> Table:
     """What every learning rate that was tried reached on validation, and which was taken."""
     trials = {
-        (campaign.effort(line).tried_on or line.task, dataclasses.replace(line, num_tasks=None).label): line
+        (line.tried_on(campaign.effort(line)), dataclasses.replace(line, num_tasks=None).label): line
         for line in lines
         if len(campaign.effort(line).rates) > 1
     }
