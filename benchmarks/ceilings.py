@@ -28,6 +28,8 @@ def main() -> None:
     for task in options.tasks:
         if not (path := RESULTS / f"{task}.json").exists():
             write_json(path, ceiling_record(task, num_tasks=options.num_tasks))
+        elif (found := read_json(path)["evaluation"]["num_tasks"]) != options.num_tasks:
+            print(f"{path.name} is of {found} tasks and stays; delete it to make one of {options.num_tasks}")
     table = tabulate([read_json(path) for task in TASKS if (path := RESULTS / f"{task}.json").exists()])
     write_atomically(RESULTS / "table.md", lambda file: file.write(table.encode()))
     print(table)

@@ -1,6 +1,7 @@
 """How well calibrated are posteriors of functionals: the maximum, where it is, the integral.
 
-    python benchmarks/functionals.py [MODEL ...]
+    python benchmarks/functionals.py
+    python benchmarks/functionals.py MODEL ...        other models, printed and not written
 
 Functions come from the RBF prior that the models were trained on, observed at a few points. For each functional, how often
 does the central 90% interval of its posterior hold the true value? Beside the models stands the exact Gaussian process that
@@ -37,12 +38,12 @@ Scene = tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[np.random.Generator]
 def main() -> None:
     """Measure, record, tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", type=Path, default=[Path("mpanp-rbf")], help="directories")
+    parser.add_argument("models", nargs="*", type=Path, help="directories or names; nothing is written then")
     options = parser.parse_args()
     rng = np.random.default_rng(SEED)
     scenes = [draw_scene(rng) for _ in range(NUM_FUNCTIONS)]
     rows = [measure("exact GP, kernel known", scenes, lambda scene: scene[3](np.random.default_rng(SEED)))]
-    for directory in options.models:
+    for directory in options.models or [Path("mpanp-rbf")]:
         model = load(directory)
         for label, noise in (("functions", False), ("observations", True)):
             rows.append(
@@ -54,13 +55,15 @@ def main() -> None:
                     ),
                 )
             )
+    table = tabulate(rows)
+    print(table)
+    if options.models:
+        return
     protocol = {"functions": NUM_FUNCTIONS, "draws": NUM_DRAWS, "noise": NOISE, "context": CONTEXT_SIZES, "seed": SEED}
     write_json(
         RESULTS / "scores.json", {"kind": "functionals", "protocol": protocol, "rows": rows, "environment": environment()}
     )
-    table = tabulate(rows)
     write_atomically(RESULTS / "table.md", lambda file: file.write(table.encode()))
-    print(table)
 
 
 def draw_scene(rng: np.random.Generator) -> Scene:

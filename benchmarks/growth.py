@@ -56,7 +56,7 @@ VARIED: dict[str, tuple[int, ...]] = {
 def main() -> None:
     """Measure everything, or one point for the parent process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS, help="only these")
+    parser.add_argument("--models", nargs="+", choices=MODELS, help="only these: print their table, write nothing")
     parser.add_argument("--one", nargs=3, metavar=("MODEL", "SIZE", "VALUE"), help=argparse.SUPPRESS)
     parser.add_argument("--draw-only", action="store_true", help="measure nothing, draw the record that exists")
     options = parser.parse_args()
@@ -68,13 +68,16 @@ def main() -> None:
         print(json.dumps(measure(model, size, int(value))))
         return
     rows = []
-    for model in options.models:
+    for model in options.models or MODELS:
         for size, values in VARIED.items():
             if size == "pseudo" and not model.startswith("mp"):
                 continue
             for value in values:
                 rows.append(in_fresh_process(__file__, "--one", model, size, str(value)))
                 print(f"{model}, {size} {value}: {rows[-1]['cpu_seconds']:.4f} CPU-s", file=sys.stderr)
+    if options.models:
+        print(tabulate(rows))
+        return
     write_json(RESULTS / "growth.json", {"kind": "growth", "rows": rows, "environment": environment()})
     write_atomically(RESULTS / "growth.md", lambda file: file.write(tabulate(rows).encode()))
     draw(rows)

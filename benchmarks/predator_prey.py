@@ -3,8 +3,8 @@
     python benchmarks/predator_prey.py [--models ...]     train what is missing, score everything, write results/predator-prey
     python benchmarks/predator_prey.py --draw-only        tables and figures from the records that exist
 
-All models of the paper's table see the same steps and tasks. Windows of the real series are those of the test seed; nothing
-is chosen on them.
+All models of the paper's table see the same steps and tasks. Windows of the real series are those of the test seed. No model
+or checkpoint is chosen on them, but remedies were thought of with earlier scores on them known.
 """
 
 import argparse

@@ -29,16 +29,19 @@ NUM_CONTEXT, NUM_TARGETS, NUM_SAMPLES, NUM_TASKS = 25, 100, 10, 1_000
 def main() -> None:
     """Measure the models asked for, or one of them for the parent process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS), help="only these")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), help="only these: print their table, write nothing")
     parser.add_argument("--one", metavar="MODEL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(measure(options.one)))
         return
     rows = []
-    for model in options.models:
+    for model in options.models or MODELS:
         rows.append(in_fresh_process(__file__, "--one", model))
         print(f"{model}: {rows[-1]['one_task_ms']:.2f} ms", file=sys.stderr)
+    if options.models:
+        print(tabulate(rows))
+        return
     write_json(RESULTS / "prediction.json", {"kind": "prediction-speed", "rows": rows, "environment": environment()})
     write_atomically(RESULTS / "prediction.md", lambda file: file.write(tabulate(rows).encode()))
 

@@ -8,8 +8,10 @@ validation tasks.
 
 import argparse
 import shutil
+import tempfile
 from pathlib import Path
 
+from mpnp.errors import MpnpError
 from mpnp.release import release
 from mpnp.reproduce.budgets import BUDGETS, find_budget
 from mpnp.reproduce.campaign import Campaign
@@ -36,12 +38,17 @@ def main() -> None:
 
 
 def _release(directory: Path, out: Path) -> None:
-    if out.exists():
-        if _validation(directory) <= _validation(out):
-            print(f"{out.name}: stays")
+    if out.exists() and _validation(directory) <= _validation(out):
+        print(f"{out.name}: stays")
+        return
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
+        try:
+            record = release(directory, Path(scratch) / out.name)
+        except MpnpError as error:
+            print(f"{out.name}: not released, {error}")
             return
-        shutil.rmtree(out)
-    record = release(directory, out)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.move(Path(scratch) / out.name, out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     print(f"{out.name}: target {record['scores']['target']['mean']:.3f}, {size / 1e6:.1f} MB")
 

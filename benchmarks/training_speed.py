@@ -23,6 +23,7 @@ from measure import RESULTS, UNIT_FLOPS, in_fresh_process, measure_unit, peak_gi
 from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
 from mpnp.records import environment, write_atomically, write_json
+from mpnp.reproduce.plan import PAPER_MODELS
 from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig
 from mpnp.tasks.catalogue import find_problem
@@ -32,7 +33,7 @@ from mpnp.tasks.sources import TaskSource
 def main() -> None:
     """Measure the models asked for, or one of them for the parent process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS), help="only these")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), help="only these: print their table, write nothing")
     parser.add_argument("--whole", action="store_true", help="the whole batch at once, for comparison")
     parser.add_argument("--one", metavar="MODEL", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -41,9 +42,12 @@ def main() -> None:
         print(json.dumps(measure(options.one, whole_batch if options.whole else training_step)))
         return
     rows = []
-    for model in options.models:
+    for model in options.models or (PAPER_MODELS if options.whole else MODELS):
         rows.append(in_fresh_process(__file__, "--one", model, *way))
         print(f"{model}: {rows[-1]['units']:.1f} u", file=sys.stderr)
+    if options.models:
+        print(tabulate(rows))
+        return
     name = "training-whole" if options.whole else "training"
     write_json(RESULTS / f"{name}.json", {"kind": "training-speed", "rows": rows, "environment": environment()})
     write_atomically(RESULTS / f"{name}.md", lambda file: file.write(tabulate(rows).encode()))

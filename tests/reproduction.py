@@ -46,6 +46,8 @@ def made_up_targets(run, num_tasks: int) -> np.ndarray:
 class MadeUp(AbstractEngine):
     """Remembers the jobs it was given; the larger the rate, the better on validation."""
 
+    data: str | None = None
+
     def __init__(self, stop_after=None, diverge=()) -> None:
         self.jobs, self.stop_after, self.diverge = [], stop_after, diverge
 
@@ -77,6 +79,7 @@ class MadeUp(AbstractEngine):
         record = {
             "model": run.model,
             "parameters": 1234,
+            "data": self.data,
             "scores": summaries,
             "oracle": oracle if test.task == "rbf" else {"available": False},
             "evaluation": {"num_tasks": test.num_tasks, "num_samples": test.num_samples},

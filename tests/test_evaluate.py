@@ -6,7 +6,7 @@ import pytest
 
 from models import SETTINGS
 from mpnp import checkpoint
-from mpnp.errors import InputError, RunError
+from mpnp.errors import DivergedError, InputError
 from mpnp.evaluate import evaluate_run, score_run
 from mpnp.metrics import summarise
 from mpnp.recipes import Recipe
@@ -43,10 +43,21 @@ def test_the_cost_of_a_run_counts_steps_after_its_best(untrained):
     assert evaluate_run(untrained.path, num_tasks=6)["training"]["cpu_seconds"] == 7.25
 
 
+def test_log_lines_that_a_kill_cut_short_are_passed_over(untrained):
+    row = '{"step": %d, "validation": {"task": -1.0}}\n'
+    untrained.metrics.write_text(row % 0 + row % 5 + row % 10)
+    untrained.timing.write_text('{"step": 0, "cpu_seconds": 1.0}\n{"step": 5, "cpu_seconds": 7.25}\n{"step": 10, "cpu')
+    assert untrained.learning_curve() == [
+        {"step": 0, "cpu_seconds": 1.0, "task": -1.0},
+        {"step": 5, "cpu_seconds": 7.25, "task": -1.0},
+    ]
+    assert untrained.cpu_seconds() == 7.25
+
+
 def test_a_model_whose_predictions_are_not_finite_gets_no_score(untrained):
     broken = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), CONFIG.build_model())
     checkpoint.save(untrained.best, broken, CARD)
-    with pytest.raises(RunError, match="predicts numbers that are not finite on 6 of 6 test tasks"):
+    with pytest.raises(DivergedError, match="predicts numbers that are not finite on 6 of 6 test tasks"):
         evaluate_run(untrained.path, num_tasks=6)
 
 

@@ -1,5 +1,7 @@
 """Releases: small files that give the scores that their card promises."""
 
+import contextlib
+import dataclasses
 import json
 
 import jax
@@ -8,7 +10,7 @@ import pytest
 
 from models import SETTINGS
 from mpnp import checkpoint
-from mpnp.errors import RunError
+from mpnp.errors import DivergedError, RunError
 from mpnp.evaluate import evaluate_run
 from mpnp.recipes import Recipe
 from mpnp.release import release
@@ -54,7 +56,7 @@ def test_nothing_is_overwritten_or_half_written(run, tmp_path):
     out = tmp_path / "models" / "small"
     broken = jax.tree.map(lambda leaf: leaf * np.nan, CONFIG.build_model())
     checkpoint.save(run.best, broken, checkpoint.read_card(run.best))
-    with pytest.raises(RunError, match="not finite"):
+    with pytest.raises(DivergedError, match="not finite"):
         release(run.path, out, num_tasks=6, num_samples=2)
     assert list(out.parent.iterdir()) == []
     out.mkdir()
@@ -68,6 +70,21 @@ def test_a_run_with_steps_left_is_refused(run, tmp_path):
     with pytest.raises(RunError, match=r"is at step 3 of 5; finish it with 'mpnp train --resume"):
         release(run.path, tmp_path / "small")
     assert not (tmp_path / "small").exists()
+
+
+def test_a_run_may_end_early_only_by_lost_patience(run, tmp_path):
+    recipe = dataclasses.replace(CONFIG.recipe, patience=2, validate_every=1)
+    impatient = dataclasses.replace(CONFIG, recipe=recipe)
+    run.config_file.unlink()
+    run.create(impatient)
+    run.metrics.write_text('{"step": 3, "validation": {"task": -1.0}}\n')
+    run.timing.write_text('{"step": 3, "cpu_seconds": 1.5}\n')
+    for best_step, refused in ((2, True), (1, False)):
+        card = {"config": impatient.to_json(), "progress": {"best_step": best_step, "cpu_seconds": 1.5}, "environment": {}}
+        checkpoint.save(run.best, CONFIG.build_model(), card)
+        with pytest.raises(RunError, match="is at step 3 of 5") if refused else contextlib.nullcontext():
+            release(run.path, tmp_path / "small", num_tasks=2)
+    assert (tmp_path / "small").exists()
 
 
 def test_info_shows_the_scores_of_a_model_that_comes_with_the_package():

@@ -17,7 +17,7 @@ from mpnp.reproduce.jobs import Job, Outcome
 from mpnp.reproduce.paper import METRICS, paper_row, paper_rows
 from mpnp.reproduce.plan import PLANS, matched_width
 from mpnp.reproduce.render import latex
-from mpnp.reproduce.runner import run_missing
+from mpnp.reproduce.runner import run_missing, train_again
 from mpnp.reproduce.tables import TableView, comparison_table, rates_table, score_table, write_tables
 from reproduction import RATES, MadeUp, campaign_in, made_up_targets, tiny_budget
 
@@ -174,10 +174,14 @@ def test_a_rate_that_diverges_is_recorded_and_not_taken(tmp_path):
     assert rates_table(campaign, TableView("t", "T"), [line]).rows == [["rbf", "cnp", "0.002", "diverged", "0.001"]]
 
 
-def test_a_model_that_diverges_at_all_rates_is_said_so(tmp_path):
-    campaign = campaign_in(tmp_path, rates=RATES)
-    with pytest.raises(RunError, match=r"cnp on rbf diverged at every learning rate: 0\.001, 0\.002"):
-        run(campaign, on_rbf(campaign, "cnp"), MadeUp(diverge=RATES))
+def test_a_model_that_diverges_at_all_rates_gets_a_record_that_says_so_and_stops_nobody(tmp_path):
+    campaign = campaign_in(tmp_path, rates=RATES, trial_steps=1)
+    cnp, mpnp = lines = on_rbf(campaign, "cnp", "mpnp")
+    run(campaign, [cnp], MadeUp(diverge=RATES))
+    run(campaign, [mpnp])
+    assert campaign.rate(cnp) == RATES[0] and campaign.count_missing(lines) == 0
+    table = score_table(campaign, TableView("t", "T"), lines)
+    assert [row[3] == "diverged" for row in table.rows[:2]] == [True, False]
 
 
 def test_what_was_done_before_a_stop_is_not_done_again(tmp_path):
@@ -189,6 +193,20 @@ def test_what_was_done_before_a_stop_is_not_done_again(tmp_path):
     rest = run(campaign, lines)
     assert [job.run for job in stopped.jobs + rest.jobs] == [job.run for job in whole.jobs] and len(rest.jobs) == 3
     assert run(campaign, lines).jobs == []
+
+
+def test_models_whose_runs_are_gone_can_be_trained_again_but_not_those_that_diverged(tmp_path):
+    campaign = campaign_in(tmp_path)
+    cnp, mpnp = lines = on_rbf(campaign, "cnp", "mpnp")
+    assert campaign.missing_models(lines) == []  # without records they are missing altogether
+    run(campaign, [cnp])
+    run(campaign, [mpnp], MadeUp(diverge=campaign.effort(mpnp).rates))
+    (job,) = campaign.missing_models(lines)
+    assert job.run == campaign.run(cnp, 0) and not job.tests
+    kept = (tmp_path / "out/tiny/records" / job.run.name / "rbf.json").read_bytes()
+    train_again(campaign, lines, engine := MadeUp(), lambda text: None)
+    assert engine.jobs == [job] and (tmp_path / "out/tiny/records" / job.run.name / "rbf.json").read_bytes() == kept
+    assert not (tmp_path / "out/tiny/trials").exists()
 
 
 def test_one_job_makes_all_tests_of_a_run(tmp_path):
@@ -312,6 +330,28 @@ def test_with_seeds_the_spread_is_theirs_and_missing_ones_are_counted(tmp_path):
     assert table.rows[0][1] == "cnp (2 of 3 seeds)"
     assert table.rows[0][4] == f"{3.25 + np.mean(luck):.3f} ± {np.std(luck, ddof=1):.3f}"
     assert "± is the standard deviation over seeds" in table.caption
+    (other,) = on_rbf(campaign, "np")
+    run(dataclasses.replace(campaign, num_seeds=1), [other])
+    assert "±" not in score_table(campaign, TableView("t", "Title"), [other]).rows[0][4]
+
+
+def test_models_that_share_no_seed_are_not_compared(tmp_path):
+    campaign = campaign_in(tmp_path, num_seeds=2)
+    lines = cnp, mpnp = on_rbf(campaign, "cnp", "mpnp")
+    run(dataclasses.replace(campaign, num_seeds=1), [cnp])
+    run(campaign, [mpnp])
+    for path in (tmp_path / "out/tiny/records/rbf").glob("mpnp-seed0-*/rbf.*"):
+        path.unlink()
+    assert compare(campaign, lines) == []
+
+
+def test_scores_on_a_subset_say_so_and_are_not_held_against_the_paper(tmp_path):
+    campaign, engine = campaign_in(tmp_path), MadeUp()
+    engine.data = "subset: 10 train, 2 validation, 2 test"
+    lines = on_rbf(campaign, "cnp")
+    table = score_table(campaign, TableView("t", "T", "regression"), run(campaign, lines, engine) and lines)
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    assert row["tested on"] == "rbf (subset)" and row["target"] and row["target − paper's"] == ""
 
 
 def test_without_an_oracle_the_gap_is_taken_on_the_ceiling_s_own_tasks(tmp_path):

@@ -77,7 +77,7 @@ def test_records_alone_are_drawn(made, tmp_path):
     shutil.copytree(home / "out", tmp_path / "out")
     assert rows(call("reproduce", "direct", "--draw-only", *options(tmp_path))) == rows(answer)
     empty = call("reproduce", "posterior-samples", "--draw-only", *options(tmp_path))
-    assert empty.code == 0 and "nothing to draw yet" in empty.out
+    assert empty.code == 0 and "nothing to draw" in empty.out
 
 
 def test_the_listing_counts_what_is_there(made, monkeypatch):
@@ -96,6 +96,24 @@ def test_all_is_everything(made, monkeypatch):
     assert shown == list(PLANS)
 
 
+def test_tables_without_a_line_that_was_chosen_are_left_out(made, monkeypatch):
+    shown = []
+    monkeypatch.setattr(reproduce, "_show", lambda campaign, artefact: shown.append(artefact.name))
+    assert call("reproduce", "4d", "direct", "--draw-only", "--tasks", "rbf", *options(made[0])).code == 0
+    assert shown == ["direct"]
+
+
+def test_a_figure_of_a_model_whose_run_is_gone_trains_it_again(made, tmp_path):
+    home, _ = made
+    campaign = campaign_in(home)
+    (line,) = PLANS["posterior-samples"](campaign.budget)
+    assert call("reproduce", "posterior-samples", *options(home)).code == 0
+    shutil.copytree(home / "out", tmp_path / "out")
+    again = call("reproduce", "posterior-samples", *options(tmp_path))
+    assert again.code == 0 and "posterior-samples-mpanp-rbf.png" in again.out
+    assert campaign_in(tmp_path).trained([line]).keys() == {"mpanp"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -103,7 +121,9 @@ def test_all_is_everything(made, monkeypatch):
         (["direct", "--budget", "hour"], "unknown budget 'hour'. Did you mean 'hours'?"),
         (["direct", "--engine", "rays"], "unknown engine 'rays'. Did you mean 'ray'?"),
         (["direct", "--models", "mpmp"], "unknown model 'mpmp'. Did you mean 'mpnp'?"),
-        (["direct", "--tasks", "matern"], "none of these lines is of the tasks matern; choose from rbf"),
+        (["direct", "--tasks", "rbf", "matern"], "unknown task 'matern'. What you chose has: rbf."),
+        (["4d", "--models", "mpnp-dsi"], "unknown model 'mpnp-dsi'. Did you mean 'mpnp'? What you chose has: cnp, np,"),
+        (["4d", "direct", "--models", "mpnp-dsi", "--tasks", "rbf-4d"], "no line is of mpnp-dsi on rbf-4d; leave out either"),
         (["direct", "--seeds", "0"], "--seeds must be at least 1, got 0"),
     ],
 )

@@ -285,6 +285,13 @@ def test_divergence_is_named_and_leaves_a_finite_checkpoint(quiet, run):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(model))
 
 
+def test_a_run_without_any_finite_validation_has_no_model(run, monkeypatch):
+    broken = {name: np.full(4, np.nan) for name in ("context", "target", "task")}
+    monkeypatch.setattr(training, "make_scorer", lambda source, num_samples: lambda model, num_tasks: broken)
+    with pytest.raises(DivergedError, match=r"no validation of .* gave finite scores.*smaller --learning-rate"):
+        train(with_recipe(steps=1), run.path, quiet=True)
+
+
 def test_the_learning_rate_follows_a_cosine_to_zero():
     steps = np.arange(RECIPE.steps + 1)
     rates = [learning_rate(RECIPE, int(step)) for step in steps]

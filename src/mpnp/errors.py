@@ -19,7 +19,7 @@ class RunError(MpnpError):
 
 
 class DivergedError(MpnpError):
-    """Training met a loss or gradient that is not finite."""
+    """Numbers that are not finite, in training or in what a trained model predicts."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> InputError:

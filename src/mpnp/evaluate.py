@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.errors import InputError, RunError
+from mpnp.errors import DivergedError, InputError
 from mpnp.metrics import Summary, summarise
 from mpnp.models.catalogue import num_parameters
 from mpnp.models.contract import AbstractNeuralProcess
@@ -60,7 +60,9 @@ def score_run(
     cpu_seconds = time.process_time() - started
     broken = int((~np.isfinite(scores["task"])).sum())
     if broken:
-        raise RunError(f"{directory} predicts numbers that are not finite on {broken} of {num_tasks} test tasks; train it anew")
+        raise DivergedError(
+            f"{directory} predicts numbers that are not finite on {broken} of {num_tasks} test tasks; train it anew"
+        )
     record = {
         "kind": "score",
         "model": config.model,

@@ -39,7 +39,7 @@ def release(directory: Path, out: Path, *, num_tasks: int = 2_560, num_samples: 
 
 def _write_model(directory: Path, released: RunDirectory) -> None:
     model, config, card = load_model(directory)
-    _require_finished(directory, config.recipe)
+    _require_finished(directory, config.recipe, card["progress"]["best_step"])
     released.create(config)
     checkpoint.save(released.best, _halved(model), card)
     run = RunDirectory(directory)
@@ -52,10 +52,11 @@ def _write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _require_finished(directory: Path, recipe: Recipe) -> None:
-    """Refuse a run that has steps left: its learning rate has not come down yet. Only patience may end one early."""
+def _require_finished(directory: Path, recipe: Recipe, best_step: int) -> None:
+    """Refuse a run that has steps left: its learning rate has not come down yet. Only lost patience may end one early."""
     last = max((row["step"] for row in RunDirectory(directory).learning_curve()), default=0)
-    if last < recipe.steps and recipe.patience is None:
+    impatient = recipe.patience is not None and last - best_step >= recipe.patience * recipe.validate_every
+    if last < recipe.steps and not impatient:
         raise RunError(f"{directory} is at step {last:,} of {recipe.steps:,}; finish it with 'mpnp train --resume {directory}'")
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -144,13 +145,13 @@ class RunDirectory:
 
     def cpu_seconds(self) -> float | None:
         """CPU time of the run up to its last validation."""
-        rows = _lines(self.timing)
-        return json.loads(rows[-1])["cpu_seconds"] if rows else None
+        rows = _rows(self.timing)
+        return rows[-1]["cpu_seconds"] if rows else None
 
     def learning_curve(self) -> list[dict[str, Any]]:
-        """One row a validation: step, CPU-seconds and scores."""
-        seconds = {row["step"]: row["cpu_seconds"] for row in map(json.loads, _lines(self.timing))}
-        rows = [row for row in map(json.loads, _lines(self.metrics)) if "validation" in row]
+        """One row a validation: step, CPU-seconds and scores. One that a kill left without its time is not among them."""
+        seconds = {row["step"]: row["cpu_seconds"] for row in _rows(self.timing)}
+        rows = [row for row in _rows(self.metrics) if "validation" in row and row["step"] in seconds]
         return [{"step": row["step"], "cpu_seconds": seconds[row["step"]], **row["validation"]} for row in rows]
 
     def create(self, config: RunConfig) -> None:
@@ -204,6 +205,11 @@ def starting_model(config: RunConfig) -> AbstractNeuralProcess:
 
 def _lines(log: Path) -> list[str]:
     return log.read_text().splitlines(keepends=True) if log.exists() else []
+
+
+def _rows(log: Path) -> list[dict[str, Any]]:
+    """What a log says, without a line that a kill cut short."""
+    return [json.loads(line) for line in _lines(log) if math.isfinite(_step(line))]
 
 
 def _step(line: str) -> int | float:

@@ -93,6 +93,11 @@ def _run(
     ) as bar:  # fmt: skip
         _Loop(run, config, problem, bar, quiet).run(state, progress)
     devices.wait_for_all("the last checkpoint is written")
+    if not run.best.exists():
+        raise DivergedError(
+            f"no validation of {run.path} gave finite scores, so there is no best model. Start again elsewhere with a smaller "
+            f"--learning-rate (it was {config.recipe.learning_rate:g})"
+        )
     return load_model(run.path)[0]
 
 

@@ -90,7 +90,10 @@ class Campaign:
         return {trial.recipe.learning_rate: self._read(trial, self._trial_path(trial)) for trial in self._trial_runs(line)}
 
     def rate(self, line: Line) -> float | None:
-        """The rate that is best on validation, or nothing as long as some are still to be tried."""
+        """The rate that is best on validation, or nothing as long as some are still to be tried.
+
+        If all diverged it is the smallest, so that the line gets a run and a record that says what became of it.
+        """
         effort = self.effort(line)
         if len(effort.rates) == 1:
             return effort.rates[0]
@@ -98,10 +101,7 @@ class Campaign:
         if any(outcome is None for outcome in outcomes.values()):
             return None
         scores = {rate: outcome["best"] for rate, outcome in outcomes.items() if outcome and outcome["best"] is not None}
-        if not scores:
-            rates = ", ".join(map(str, outcomes))
-            raise RunError(f"{line.label} on {line.tried_on(effort)} diverged at every learning rate: {rates}")
-        return max(scores, key=lambda rate: scores[rate])
+        return max(scores, key=lambda rate: scores[rate]) if scores else min(effort.rates)
 
     def run(self, line: Line, seed: int) -> Run | None:
         """The run behind a line, as soon as its learning rate is known."""
@@ -148,6 +148,13 @@ class Campaign:
                     wanted = tests.setdefault(run, [])
                     wanted += [test] if (test := self._test(line)) not in wanted else []
         return [Job(run, self.directory(run), tuple(wanted)) for run, wanted in tests.items()]
+
+    def missing_models(self, lines: Sequence[Line]) -> list[Job]:
+        """Runs of seed 0 that have their records but whose directories are gone."""
+        there = self.trained(lines)
+        gone = [line for line in lines if line.label not in there]
+        runs = {self.run(line, 0): None for line in gone if (record := self.record(line, 0)) and record.failure is None}
+        return [Job(run, self.directory(run)) for run in runs if run is not None]
 
     def count_missing(self, lines: Sequence[Line]) -> int:
         """Runs still to be made, trials included, as far as can be said before they are."""

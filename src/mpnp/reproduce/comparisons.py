@@ -35,10 +35,10 @@ def compare(campaign: Campaign, lines: Sequence[Line]) -> list[Difference]:
     for tested_on in dict.fromkeys(line.tested_on for line in lines):
         scores = {line: _by_task(campaign, line) for line in lines if line.tested_on == tested_on}
         pairs = _pairs([line for line, found in scores.items() if found])
-        if not pairs:
-            continue
         shared = [sorted(scores[first].keys() & scores[second].keys()) for first, second in pairs]
         kept = [(pair, seeds) for pair, seeds in zip(pairs, shared, strict=True) if seeds]
+        if not kept:
+            continue
         columns = [
             np.mean([scores[first][seed] - scores[second][seed] for seed in seeds], axis=0) for (first, second), seeds in kept
         ]

@@ -78,13 +78,14 @@ class Outcome:
 
 
 def perform(job: Job, *, quiet: bool = True) -> Outcome:
-    """Train from wherever the run is to its end, then test. Training that diverges is an outcome too."""
+    """Train from wherever the run is to its end, then test. A model that diverges is an outcome too."""
     config = job.run.config()
     try:
         finish(config, job.directory, quiet=quiet)
+        scores = {test.task: _score(job.directory, test) for test in job.tests}
     except DivergedError as error:
         return Outcome(config.to_json(), _curve(job.directory), {}, str(error))
-    return Outcome(config.to_json(), _curve(job.directory), {test.task: _score(job.directory, test) for test in job.tests})
+    return Outcome(config.to_json(), _curve(job.directory), scores)
 
 
 def _curve(directory: Path) -> list[dict[str, Any]]:

@@ -22,15 +22,19 @@ from mpnp.runs import load_model
 from mpnp.tasks.catalogue import find_problem
 from mpnp.tasks.sources import TEST_SEED, fixed_tasks
 
-__all__ = ["measure_pseudo_use", "num_pseudo_table", "pseudo_figure", "pseudo_table"]
+__all__ = ["measure_pseudo_use", "num_pseudo_table", "pseudo_figure", "pseudo_table", "unmeasured"]
 
 
 def measure_pseudo_use(campaign: Campaign, lines: Sequence[Line]) -> None:
     """Write the record of each trained model that has none yet."""
-    for line in lines:
+    for line in unmeasured(campaign, lines):
         for directory in campaign.trained([line]).values():
-            if not _path(campaign, line).exists():
-                write_json(_path(campaign, line), _record(campaign, line, directory))
+            write_json(_path(campaign, line), _record(campaign, line, directory))
+
+
+def unmeasured(campaign: Campaign, lines: Sequence[Line]) -> list[Line]:
+    """Lines that have no record yet."""
+    return [line for line in lines if not _path(campaign, line).exists()]
 
 
 def pseudo_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:

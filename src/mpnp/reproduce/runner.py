@@ -8,7 +8,7 @@ from mpnp.reproduce.engines import AbstractEngine
 from mpnp.reproduce.jobs import Job, Outcome
 from mpnp.reproduce.lines import Line
 
-__all__ = ["run_missing"]
+__all__ = ["run_missing", "train_again"]
 
 Say = Callable[[str], None]
 
@@ -21,6 +21,14 @@ def run_missing(campaign: Campaign, lines: Sequence[Line], engine: AbstractEngin
         for job, outcome in engine.outcomes(find_jobs(ready)):
             campaign.keep(job, outcome)
             progress.tell(job, outcome)
+
+
+def train_again(campaign: Campaign, lines: Sequence[Line], engine: AbstractEngine, say: Say) -> None:
+    """Train the models of these lines that have records but no run any more: something is to be made with the models."""
+    jobs = campaign.missing_models(lines)
+    progress = _Progress(len(jobs), say)
+    for job, outcome in engine.outcomes(jobs):
+        progress.tell(job, outcome)
 
 
 class _Progress:
@@ -41,7 +49,7 @@ def _describe(job: Job, outcome: Outcome) -> str:
     if outcome.failure is not None:
         return "diverged"
     if not job.tests:
-        return f"trial, best validation {max(row['task'] for row in outcome.curve if row['task'] is not None):.3f}"
+        return f"best validation {max(row['task'] for row in outcome.curve if row['task'] is not None):.3f}"
     return ", ".join(
         f"target {score.record['scores']['target']['mean']:.3f} on {task}" for task, score in outcome.scores.items()
     )

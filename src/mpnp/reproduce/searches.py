@@ -8,14 +8,13 @@ from typing import Any
 from mpnp.bayesopt.figures import acquisitions_figure, predicted_figure, regret_figure
 from mpnp.bayesopt.objectives import OBJECTIVES
 from mpnp.bayesopt.strategies import ACQUISITIONS, GAUSSIAN_PROCESS, RANDOM
-from mpnp.bayesopt.study import Study, read_acquisitions, regret_quartiles, run_named
-from mpnp.errors import RunError
+from mpnp.bayesopt.study import Study, read_acquisitions, read_records, regret_quartiles, run_named
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.figures import save_figures
 from mpnp.reproduce.lines import Line
 from mpnp.reproduce.tables import Table, save_tables
 
-__all__ = ["run_searches", "search_figures", "search_table"]
+__all__ = ["run_searches", "search_figures", "search_table", "unsearched"]
 
 MARTINGALE = ("mpnp", "mpanp")
 
@@ -25,18 +24,19 @@ def run_searches(campaign: Campaign, lines: Sequence[Line]) -> None:
 
     The martingale models and the Gaussian process search with every other acquisition too.
     """
-    models = campaign.trained(lines)
-    if absent := [line.label for line in lines if line.label not in models]:
-        raise RunError(
-            f"the searches need the runs of {', '.join(absent)}, but their directories are gone from {campaign.runs}; restore "
-            "them, or delete their records to train them anew"
-        )
-    reference = {GAUSSIAN_PROCESS: GAUSSIAN_PROCESS}
-    for study in _studies(campaign):
-        run_named(study, {**models, **reference, RANDOM: RANDOM}, _folder(campaign), quiet=True)
-        martingale = {label: models[label] for label in MARTINGALE if label in models}
-        for other in _other_acquisitions(study):
-            run_named(other, {**martingale, **reference}, _folder(campaign), quiet=True)
+    models: dict[str, str | Path] = {**campaign.trained(lines), GAUSSIAN_PROCESS: GAUSSIAN_PROCESS, RANDOM: RANDOM}
+    for study, labels in _strategies(campaign, [line.label for line in lines]).items():
+        run_named(study, {label: models[label] for label in labels if label in models}, _folder(campaign), quiet=True)
+
+
+def unsearched(campaign: Campaign, lines: Sequence[Line]) -> list[Line]:
+    """Lines whose models have searches to make."""
+    lacking = {
+        label
+        for study, labels in _strategies(campaign, [line.label for line in lines]).items()
+        for label in set(labels) - read_records(_folder(campaign), study).keys()
+    }
+    return [line for line in lines if line.label in lacking]
 
 
 def search_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
@@ -90,8 +90,15 @@ def _studies(campaign: Campaign) -> list[Study]:
     return [Study(name, num_trials=budget.num_searches, num_iterations=budget.num_iterations) for name in OBJECTIVES]
 
 
-def _other_acquisitions(study: Study) -> list[Study]:
-    return [dataclasses.replace(study, acquisition=name) for name in ACQUISITIONS if name != study.acquisition]
+def _strategies(campaign: Campaign, labels: Sequence[str]) -> dict[Study, list[str]]:
+    """Who searches in each study."""
+    martingale = [label for label in MARTINGALE if label in labels]
+    strategies = {}
+    for study in _studies(campaign):
+        strategies[study] = [*labels, GAUSSIAN_PROCESS, RANDOM]
+        others = [dataclasses.replace(study, acquisition=name) for name in ACQUISITIONS if name != study.acquisition]
+        strategies |= {other: [*martingale, GAUSSIAN_PROCESS] for other in others}
+    return strategies
 
 
 def _folder(campaign: Campaign) -> Path:

@@ -75,8 +75,9 @@ def score_table(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> T
     for tested_on in dict.fromkeys(line.tested_on for line in lines):
         here = [line for line in lines if line.tested_on == tested_on]
         rows += [
-            [tested_on, _model_cell(campaign, line), *(column(line, campaign.records(line)) for column in columns.values())]
+            [_data_cell(line, records), _model_cell(campaign, line), *(column(line, records) for column in columns.values())]
             for line in here
+            for records in [campaign.records(line)]
         ]
         rows += _limit_rows(campaign, tested_on, here, list(columns))
     return Table(view.name, _caption(campaign, view, lines), ["tested on", "model", *columns], rows)
@@ -94,13 +95,15 @@ def _columns(campaign: Campaign, view: TableView, paper: dict[Line, PaperRow | N
         return NOT_PREPARED if campaign.obstacle(line) else "diverged" if diverged else NOT_RUN
 
     def ours(metric: str) -> Column:
-        return lambda line, records: _with_spread(records, metric) if records else missing(line)
+        return lambda line, records: _with_spread(campaign, records, metric) if records else missing(line)
 
     def theirs(metric: str) -> Column:
         return lambda line, _: f"{row.scores[metric].mean:.3f} ± {row.scores[metric].std:.3f}" if (row := paper[line]) else ""
 
     def difference(line: Line, records: list[Record]) -> str:
-        return f"{_mean(records, 'target') - row.scores['target'].mean:+.3f}" if records and (row := paper[line]) else ""
+        if not records or _is_subset(records) or (row := paper[line]) is None:
+            return ""
+        return f"{_mean(records, 'target') - row.scores['target'].mean:+.3f}"
 
     def gap(line: Line, records: list[Record]) -> str:
         ceiling = find_ceiling(campaign.ceilings, line.tested_on, records) if records else None
@@ -117,6 +120,15 @@ def _columns(campaign: Campaign, view: TableView, paper: dict[Line, PaperRow | N
     columns["gap to ceiling"] = gap
     columns["CPU-s"] = lambda _, records: f"{np.mean([_cpu_seconds(record) for record in records]):,.0f}" if records else ""
     return columns
+
+
+def _data_cell(line: Line, records: Sequence[Record]) -> str:
+    """The test tasks, and whether they come from less than the official data."""
+    return f"{line.tested_on} (subset)" if _is_subset(records) else line.tested_on
+
+
+def _is_subset(records: Sequence[Record]) -> bool:
+    return any((record.score["data"] or "").startswith("subset") for record in records)
 
 
 def _model_cell(campaign: Campaign, line: Line) -> str:
@@ -137,12 +149,14 @@ def _limit_rows(campaign: Campaign, tested_on: str, lines: Sequence[Line], colum
     ]
 
 
-def _with_spread(records: Sequence[Record], metric: str) -> str:
-    """Mean and standard deviation over seeds; of one seed, the standard error over tasks."""
+def _with_spread(campaign: Campaign, records: Sequence[Record], metric: str) -> str:
+    """Mean and standard deviation over seeds; in a campaign of one seed, the standard error over tasks."""
     if len(records) > 1:
         spread = float(np.std([record.mean(metric) for record in records], ddof=1))
-    else:
+    elif campaign.num_seeds == 1:
         spread = records[0].score["scores"][metric]["standard_error"]
+    else:
+        spread = None
     return f"{_mean(records, metric):.3f}" + ("" if spread is None else f" ± {spread:.3f}")
 
 
@@ -170,9 +184,10 @@ def _caption(campaign: Campaign, view: TableView, lines: Sequence[Line]) -> str:
 def _describe(campaign: Campaign, group: str) -> str:
     effort = campaign.budget.efforts[group]
     recipe = effort.recipe
+    elsewhere = f" ({effort.num_elsewhere:,} of another kind than those of training)" if effort.num_elsewhere else ""
     return (
         f"{recipe.steps:,} steps of {recipe.batch_size} tasks, {recipe.optimizer}, K = {recipe.num_samples} in training and "
-        f"{effort.num_samples} in {effort.num_test:,} test tasks"
+        f"{effort.num_samples} in {effort.num_test:,} test tasks{elsewhere}"
     )
 
 
