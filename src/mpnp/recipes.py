@@ -43,12 +43,14 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "paper": Recipe(),
+    # Small batches: at equal cost, many small steps of Muon learnt more than few large ones. Twice the rate is ahead for some
+    # hundred steps and behind after a thousand.
     "fast": Recipe(
         steps=5_000,
-        batch_size=64,
+        batch_size=32,
         num_samples=4,
         optimizer="muon",
-        learning_rate=2e-2,
+        learning_rate=1e-2,
         validate_every=250,
         validation_tasks=1_024,
         checkpoint_every=250,

@@ -97,14 +97,17 @@ MINUTES = Budget(
     num_studied=64,
 )
 
-# Small batches: at equal cost, many small steps of Muon learnt more than few large ones (CANP on validation tasks and digits).
-_FAST = dataclasses.replace(
-    RECIPES["fast"], steps=3_000, batch_size=32, learning_rate=1e-2, validate_every=200, checkpoint_every=100
-)
+_FAST = dataclasses.replace(RECIPES["fast"], steps=3_000, validate_every=200, checkpoint_every=100)
 # Trials are long because short ones mislead: after 300 steps 2e-2 was ahead, and after 1,400 far behind 1e-2 (CANP).
 _FAST_REGRESSION = Effort(_FAST, 2_560, rates=(5e-3, 1e-2), trial_steps=1_000, tried_on="rbf")
 _FAST_IMAGES = dataclasses.replace(
-    RECIPES["fast"], steps=1_000, batch_size=16, num_samples=5, validate_every=100, validation_tasks=256
+    RECIPES["fast"],
+    steps=1_000,
+    batch_size=16,
+    num_samples=5,
+    learning_rate=2e-2,
+    validate_every=100,
+    validation_tasks=256,
 )
 
 HOURS = Budget(
@@ -122,9 +125,7 @@ HOURS = Budget(
         "svhn": _single_rate(dataclasses.replace(_FAST_IMAGES, steps=100), 1_000, num_samples=5),
         "celeba": _single_rate(dataclasses.replace(_FAST_IMAGES, steps=100), 1_000, num_samples=5),
         "predator-prey": _single_rate(
-            dataclasses.replace(
-                RECIPES["fast"], steps=1_000, batch_size=32, learning_rate=1e-2, validate_every=100, validation_tasks=512
-            ),
+            dataclasses.replace(RECIPES["fast"], steps=1_000, validate_every=100, validation_tasks=512),
             2_000,
             num_elsewhere=256,
         ),
