@@ -98,6 +98,7 @@ COMMANDS = [
         "docs/predator-prey.md",
         "docs/bayesopt.md",
         "docs/reproduce.md",
+        "docs/results.md",
     )
     for block in code_blocks(document, "")
     for line in block.splitlines()

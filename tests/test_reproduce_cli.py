@@ -1,6 +1,7 @@
 """The command that reproduces the paper: one small table by real training, and one line for everything that goes wrong."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from mpnp.reproduce.plan import PLANS
 from mpnp.runs import RunDirectory
 from reproduction import campaign_in, tiny_budget
 from test_cli import call
+
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -112,6 +115,17 @@ def test_a_figure_of_a_model_whose_run_is_gone_trains_it_again(made, tmp_path):
     again = call("reproduce", "posterior-samples", *options(tmp_path))
     assert again.code == 0 and "posterior-samples-mpanp-rbf.png" in again.out
     assert campaign_in(tmp_path).trained([line]).keys() == {"mpanp"}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (RESULTS / "reproduce/hours/tables").glob("*.md")))
+def test_the_tables_of_the_results_are_what_their_records_say(name, tmp_path):
+    out = tmp_path / "reproduce"
+    shutil.copytree(RESULTS / "reproduce", out)
+    folders = ("--out", out, "--runs", tmp_path / "none", "--ceilings", RESULTS / "ceilings")
+    assert call("reproduce", name, "--budget", "hours", "--draw-only", *folders).code == 0
+    for ending in ("md", "tex"):
+        table = f"hours/tables/{name}.{ending}"
+        assert (out / table).read_text() == (RESULTS / "reproduce" / table).read_text()
 
 
 @pytest.mark.parametrize(
