@@ -1,61 +1,96 @@
 """Models that come with the package: those of a campaign, in half precision, with the scores of exactly these files.
 
     python benchmarks/pretrained.py [--budget hours] [--tasks rbf matern ...]
+    python benchmarks/pretrained.py --draw-only
 
-Needs the runs of `mpnp reproduce regression`. A model that is there already stays, unless the campaign's was better on
-validation tasks.
+Needs the runs of `mpnp reproduce regression` and `images`. A model that is there already stays, unless the campaign's was
+better on validation tasks. The table of all of them goes to `results/pretrained`.
 """
 
 import argparse
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from mpnp.errors import MpnpError
+from mpnp.records import read_json, write_atomically
 from mpnp.release import release
-from mpnp.reproduce.budgets import BUDGETS, find_budget
+from mpnp.reproduce.budgets import BUDGETS, Effort, find_budget
 from mpnp.reproduce.campaign import Campaign
-from mpnp.reproduce.plan import PLANS
+from mpnp.reproduce.lines import Line
+from mpnp.reproduce.plan import PLANS, REGRESSION_TASKS
+from mpnp.reproduce.render import markdown
 from mpnp.runs import PRETRAINED, RunDirectory
 
-MODELS = ("cnp", "mpnp", "canp", "mpanp")
-TASKS = ("rbf", "matern", "periodic", "t-noise")
+RELEASED = {**dict.fromkeys(REGRESSION_TASKS, ("cnp", "mpnp", "canp", "mpanp")), "mnist": ("mpanp",)}
+"""Models by the task that they learnt."""
+TABLE = Path(__file__).parents[1] / "results" / "pretrained" / "table.md"
 
 
 def main() -> None:
-    """Release what is trained, and better than what is there."""
+    """Release what is trained, and better than what is there; then tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", choices=BUDGETS, default="hours", help="whose runs (default hours)")
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS, help="only these")
+    parser.add_argument("--tasks", nargs="+", choices=RELEASED, default=list(RELEASED), help="only these")
     parser.add_argument("--records", type=Path, default=Path("results/reproduce"), help="where the campaign's records are")
     parser.add_argument("--runs", type=Path, default=Path("runs/reproduce"), help="where its runs are")
+    parser.add_argument("--draw-only", action="store_true", help="release nothing")
     options = parser.parse_args()
     campaign = Campaign(find_budget(options.budget), 1, options.records, options.runs, Path("results/ceilings"))
-    for task in options.tasks:
-        lines = [line for line in PLANS["regression"](campaign.budget) if line.task == task and line.model in MODELS]
-        for model, directory in campaign.trained(lines).items():
-            _release(directory, PRETRAINED / f"{model}-{task}")
+    for line in [] if options.draw_only else _lines(campaign, options.tasks):
+        for directory in campaign.trained([line]).values():
+            _release(directory, PRETRAINED / f"{line.model}-{line.task}", campaign.effort(line))
+    cards = [RunDirectory(PRETRAINED / f"{model}-{task}").scores(task) for task in RELEASED for model in RELEASED[task]]
+    table = tabulate([card for card in cards if card.exists()])
+    write_atomically(TABLE, lambda file: file.write(table.encode()))
+    print(table)
 
 
-def _release(directory: Path, out: Path) -> None:
+def _lines(campaign: Campaign, tasks: list[str]) -> list[Line]:
+    lines = PLANS["regression"](campaign.budget) + PLANS["images"](campaign.budget)
+    return [line for line in lines if line.task in tasks and line.model in RELEASED[line.task]]
+
+
+def _release(directory: Path, out: Path, effort: Effort) -> None:
     if out.exists() and _validation(directory) <= _validation(out):
         print(f"{out.name}: stays")
         return
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
         try:
-            record = release(directory, Path(scratch) / out.name)
+            release(directory, Path(scratch) / out.name, num_tasks=effort.num_test, num_samples=effort.num_samples)
         except MpnpError as error:
             print(f"{out.name}: not released, {error}")
             return
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(Path(scratch) / out.name, out)
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    print(f"{out.name}: target {record['scores']['target']['mean']:.3f}, {size / 1e6:.1f} MB")
 
 
 def _validation(directory: Path) -> float:
-    """Task log-likelihood of the best checkpoint, of which both kinds of run keep a curve."""
-    return max(row["task"] for row in RunDirectory(directory).learning_curve())
+    """Task log-likelihood of the best checkpoint, of which both kinds of run keep a curve; none if it was not kept."""
+    return max((row["task"] for row in RunDirectory(directory).learning_curve()), default=float("-inf"))
+
+
+def tabulate(cards: list[Path]) -> str:
+    """One row a model: what it cost, and what its card promises."""
+    header = ["name", "parameters", "MB", "steps", "CPU-s", "target log-likelihood", "CRPS", "90% band covers", "test tasks"]
+    return markdown(header, [_cells(path.parents[1], read_json(path)) for path in cards])
+
+
+def _cells(directory: Path, record: dict[str, Any]) -> list[str]:
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    scores, training = record["scores"], record["training"]
+    return [
+        f"`{directory.name}`",
+        f"{record['parameters']:,}",
+        f"{size / 1e6:.1f}",
+        f"{training['recipe']['steps']:,}",
+        f"{training['cpu_seconds']:,.0f}",
+        f"{scores['target']['mean']:.3f} ± {scores['target']['standard_error']:.3f}",
+        f"{scores['crps']['mean']:.3f}",
+        f"{scores['coverage_90']['mean']:.1%}",
+        f"{record['evaluation']['num_tasks']:,}",
+    ]
 
 
 if __name__ == "__main__":
