@@ -3,24 +3,25 @@
     python benchmarks/pretrained.py [--budget hours] [--tasks rbf matern ...]
     python benchmarks/pretrained.py --draw-only
 
-Needs the runs of `mpnp reproduce regression` and `images`. A model that is there already stays, unless the campaign's was
-better on validation tasks. The table of all of them goes to `results/pretrained`.
+Needs the records of `mpnp reproduce regression` and `images`; a model whose run is gone is trained again. A model that is there
+already stays, unless the campaign's was better on validation tasks. The table of all of them goes to `results/pretrained`.
 """
 
 import argparse
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from mpnp.errors import MpnpError
 from mpnp.records import read_json, write_atomically
 from mpnp.release import release
 from mpnp.reproduce.budgets import BUDGETS, Effort, find_budget
 from mpnp.reproduce.campaign import Campaign
+from mpnp.reproduce.engines import OneAfterAnother
 from mpnp.reproduce.lines import Line
 from mpnp.reproduce.plan import PLANS, REGRESSION_TASKS
 from mpnp.reproduce.render import markdown
+from mpnp.reproduce.runner import train_again
 from mpnp.runs import PRETRAINED, RunDirectory
 
 RELEASED = {**dict.fromkeys(REGRESSION_TASKS, ("cnp", "mpnp", "canp", "mpanp")), "mnist": ("mpanp",)}
@@ -38,11 +39,12 @@ def main() -> None:
     parser.add_argument("--draw-only", action="store_true", help="release nothing")
     options = parser.parse_args()
     campaign = Campaign(find_budget(options.budget), 1, options.records, options.runs, Path("results/ceilings"))
-    for line in [] if options.draw_only else _lines(campaign, options.tasks):
+    lines = [] if options.draw_only else _lines(campaign, options.tasks)
+    train_again(campaign, [line for line in lines if not _folder(line).exists()], OneAfterAnother(), print)
+    for line in lines:
         for directory in campaign.trained([line]).values():
-            _release(directory, PRETRAINED / f"{line.model}-{line.task}", campaign.effort(line))
-    cards = [RunDirectory(PRETRAINED / f"{model}-{task}").scores(task) for task in RELEASED for model in RELEASED[task]]
-    table = tabulate([card for card in cards if card.exists()])
+            _release(directory, _folder(line), campaign.effort(line))
+    table = tabulate(campaign)
     write_atomically(TABLE, lambda file: file.write(table.encode()))
     print(table)
 
@@ -50,6 +52,10 @@ def main() -> None:
 def _lines(campaign: Campaign, tasks: list[str]) -> list[Line]:
     lines = PLANS["regression"](campaign.budget) + PLANS["images"](campaign.budget)
     return [line for line in lines if line.task in tasks and line.model in RELEASED[line.task]]
+
+
+def _folder(line: Line) -> Path:
+    return PRETRAINED / f"{line.model}-{line.task}"
 
 
 def _release(directory: Path, out: Path, effort: Effort) -> None:
@@ -71,22 +77,26 @@ def _validation(directory: Path) -> float:
     return max((row["task"] for row in RunDirectory(directory).learning_curve()), default=float("-inf"))
 
 
-def tabulate(cards: list[Path]) -> str:
-    """One row a model: what it cost, and what its card promises."""
-    header = ["name", "parameters", "MB", "steps", "CPU-s", "target log-likelihood", "CRPS", "90% band covers", "test tasks"]
-    return markdown(header, [_cells(path.parents[1], read_json(path)) for path in cards])
+def tabulate(campaign: Campaign) -> str:
+    """One row a model: what it cost, what its card promises, and what the same weights scored in single precision."""
+    header = ["name", "parameters", "MB", "steps", "CPU-s", "target log-likelihood", "in single precision", "CRPS"]
+    header += ["90% band covers", "test tasks"]
+    lines = [line for line in _lines(campaign, list(RELEASED)) if RunDirectory(_folder(line)).scores(line.task).exists()]
+    return markdown(header, [_cells(campaign, line) for line in lines])
 
 
-def _cells(directory: Path, record: dict[str, Any]) -> list[str]:
-    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    scores, training = record["scores"], record["training"]
+def _cells(campaign: Campaign, line: Line) -> list[str]:
+    record = read_json(RunDirectory(_folder(line)).scores(line.task))
+    size = sum(path.stat().st_size for path in _folder(line).rglob("*") if path.is_file())
+    scores, training, full = record["scores"], record["training"], campaign.record(line, 0)
     return [
-        f"`{directory.name}`",
+        f"`{_folder(line).name}`",
         f"{record['parameters']:,}",
         f"{size / 1e6:.1f}",
         f"{training['recipe']['steps']:,}",
         f"{training['cpu_seconds']:,.0f}",
-        f"{scores['target']['mean']:.3f} ± {scores['target']['standard_error']:.3f}",
+        f"{scores['target']['mean']:.4f} ± {scores['target']['standard_error']:.4f}",
+        "" if full is None else f"{full.mean('target'):.4f}",
         f"{scores['crps']['mean']:.3f}",
         f"{scores['coverage_90']['mean']:.1%}",
         f"{record['evaluation']['num_tasks']:,}",
