@@ -16,6 +16,7 @@ from mpnp.ceilings import gaussian, student_t
 from mpnp.ceilings.gaussian import infer_parameters, inferred_scores, mixture
 from mpnp.ceilings.gibbs import sample_posterior
 from mpnp.ceilings.noise_atoms import noise_atoms
+from mpnp.ceilings.parameters import BATCH, evaluate
 from mpnp.ceilings.quadrature import quadrature_for
 from mpnp.ceilings.sampling import PriorSampling
 from mpnp.ceilings.student_t import KnownKernel, component_log_probs, sampled_scores
@@ -116,6 +117,12 @@ def test_quadrature_finds_the_narrow_peaks_of_a_period():
     posterior = jax.jit(lambda: infer_parameters(prior, NOISE_STD, points, fewer))()
     period = np.exp(posterior.log_weights) @ posterior.nodes[:, 2]
     assert np.abs(period - 0.31) < 0.002
+
+
+@pytest.mark.parametrize("num_nodes", [1, BATCH - 1, BATCH, BATCH + 44, 2 * BATCH])
+def test_every_node_is_evaluated_whatever_the_batches(num_nodes):
+    nodes = jnp.linspace(-1, 1, 2 * num_nodes).reshape(num_nodes, 2)
+    np.testing.assert_allclose(evaluate(lambda node: -jnp.sum(node**2), nodes), -np.sum(np.asarray(nodes) ** 2, axis=1))
 
 
 def test_a_prior_of_one_value_is_the_oracle_that_knows_it():

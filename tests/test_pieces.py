@@ -66,11 +66,11 @@ def test_every_piece_runs_on_as_many_context_slots_as_it_needs(monkeypatch):
 
 def test_a_piece_is_a_divisor_of_the_batch_and_smaller_for_more_samples():
     stochastic, conditional = small_model("mpnp"), small_model("cnp")
-    assert piece_size(stochastic, 256, num_slots=50, num_samples=10) == 4
+    assert piece_size(stochastic, 256, num_slots=50, num_samples=10) == 2
     assert piece_size(stochastic, 256, num_slots=1_000, num_samples=10) == 1
-    assert piece_size(conditional, 256, num_slots=50, num_samples=10) == 32
+    assert piece_size(conditional, 256, num_slots=50, num_samples=10) == 16
     assert piece_size(conditional, 15, num_slots=50, num_samples=10) == 15
-    assert piece_size(conditional, 14, num_slots=200, num_samples=10) == 7
+    assert piece_size(conditional, 14, num_slots=200, num_samples=10) == 2
 
 
 def test_context_sizes_end_with_all_slots_and_are_no_more_than_the_pieces():

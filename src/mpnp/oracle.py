@@ -109,8 +109,9 @@ def exact_function_posterior(
     prior = kernel(task.x, task.x)
     factor = jnp.linalg.cholesky(_identity_outside(prior, task.context_mask, noise_std))
     cross = jnp.where(task.context_mask[:, None], prior, 0)
-    whitened = jax.scipy.linalg.solve_triangular(factor, cross, lower=True)
-    observed = jax.scipy.linalg.solve_triangular(factor, task.context.y[:, 0], lower=True)
+    # One solution for both: two at once, in a large batch, can make jaxlib's threads wait for each other forever on few cores.
+    solved = jax.scipy.linalg.solve_triangular(factor, jnp.column_stack([cross, task.context.y[:, 0]]), lower=True)
+    whitened, observed = solved[:, :-1], solved[:, -1]
     return whitened.T @ observed, prior - whitened.T @ whitened
 
 

@@ -59,8 +59,13 @@ class AbstractIntegrator(eqx.Module):
 
 
 def evaluate(log_likelihood: LogLikelihood, nodes: Float[Array, "node parameter"]) -> Float[Array, " node"]:
-    """The log-likelihood at every node, a batch at a time so that memory stays flat."""
-    return jax.lax.map(log_likelihood, nodes, batch_size=BATCH)
+    """The log-likelihood at every node, a batch at a time so that memory stays flat.
+
+    Batches are of equal size. A smaller last one would be factorised beside the others, and on few cores jaxlib's threads then
+    wait for each other forever.
+    """
+    batch_size = max(size for size in range(1, BATCH + 1) if len(nodes) % size == 0)
+    return jax.lax.map(log_likelihood, nodes, batch_size=batch_size)
 
 
 def _place_on_curve(nodes: Float[Array, "node parameter"]) -> Int[Array, " node"]:
