@@ -44,8 +44,13 @@ def tabulate(records: list[dict[str, Any]]) -> str:
                 scores = record[parameters][floor]
                 size = f"≥ {record['sigma_min']}" if floor == "floored" else "any"
                 cells = [cell(scores[name]) if name in scores else "" for name in COLUMNS]
-                rows.append([record["task"], parameters, size, *cells, str(record["evaluation"]["num_tasks"])])
-    return markdown(["task", "parameters", "sigma", *COLUMNS, "tasks"], rows)
+                cells.append(f"{record['evaluation']['num_tasks']:,}")
+                if wide := record.get("carried_over"):
+                    cells += [cell(wide[parameters][floor]["target"]), f"{wide['num_tasks']:,}"]
+                else:
+                    cells += ["", ""]
+                rows.append([record["task"], parameters, size, *cells])
+    return markdown(["task", "parameters", "sigma", *COLUMNS, "tasks", "target, carried over to", "tasks"], rows)
 
 
 def cell(summary: dict[str, float]) -> str:

@@ -18,6 +18,7 @@ from mpnp.ceilings.gibbs import sample_posterior
 from mpnp.ceilings.noise_atoms import noise_atoms
 from mpnp.ceilings.parameters import BATCH, evaluate
 from mpnp.ceilings.quadrature import quadrature_for
+from mpnp.ceilings.records import ceiling_record
 from mpnp.ceilings.sampling import PriorSampling
 from mpnp.ceilings.student_t import KnownKernel, component_log_probs, sampled_scores
 from mpnp.metrics import score_task
@@ -167,6 +168,14 @@ def test_representatives_are_drawn_as_often_as_they_weigh():
     chosen = np.asarray(posterior.representatives(1_000))
     counts = np.array([(chosen == node).all(axis=1).sum() for node in nodes])
     assert np.all(np.abs(counts - 1_000 * weights)[weights > 0] < 2)
+
+
+def test_carried_over_to_the_same_tasks_a_ceiling_is_itself():
+    with jax.enable_x64(False):  # as for users
+        record = ceiling_record("rbf", num_tasks=3, num_oracle=3)
+    for parameters, floor, name in itertools.product(("known", "inferred"), ("exact", "floored"), ("context", "target")):
+        wide, own = (part[parameters][floor][name]["mean"] for part in (record["carried_over"], record))
+        np.testing.assert_allclose(wide, own, rtol=1e-12)
 
 
 def test_on_average_it_pays_to_know_the_kernel(monkeypatch):
