@@ -23,7 +23,7 @@ __all__ = ["ceiling_record"]
 def ceiling_record(task: str, *, num_tasks: int, num_oracle: int = FULL_SIZE, sigma_min: float = 0.1) -> dict[str, Any]:
     """What the best predictors score on the first test tasks of a family, kernels known and inferred.
 
-    Where the exact posterior has a closed form, both are carried over to the first `num_oracle` tasks, on which it costs little.
+    Where the exact posterior has a closed form, both are carried over to the first `num_oracle` tasks.
     """
     if num_tasks < 1:
         raise InputError(f"num_tasks must be at least 1, got {num_tasks}")
