@@ -34,7 +34,7 @@ def shortened(recipe: Recipe, steps: int, num_validations: int) -> Recipe:
 
 
 PAPER_STEPS = {"cnp": 10_000, "canp": 3_000, "mpnp": 3_000, "mpanp": 1_500}
-FAST_STEPS = {"cnp": 4_000, "canp": 2_400, "mpnp": 3_000, "mpanp": 1_500}
+FAST_STEPS = {"cnp": 6_000, "canp": 2_400, "mpnp": 3_000, "mpanp": 1_500}
 
 RUNS: dict[str, RunConfig] = {
     f"{model}-adam-{size}": RunConfig(model, recipe=shortened(Recipe(learning_rate=learning_rate), steps, 40))
