@@ -192,6 +192,8 @@ def test_tasks_without_context_are_named(model):
     with pytest.warns(MissingContextWarning, match="1 tasks have no context, 'b' for one"):
         answer = model.predict_tasks(frame, at)
     assert answer["task"].tolist() == ["a", "b"]
+    with pytest.warns(MissingContextWarning, match="'a' for one"):  # rows without an output are no context
+        model.predict_tasks(frame.assign(y=np.nan), at[:1])
     assert model.predict_tasks([], []) == []
 
 
@@ -234,8 +236,12 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
     assert 0.02 < model.plausibility(x, y) <= 1
     wild = y + 4000 * np.sin(np.arange(len(y)))[:, None]
     assert model.plausibility(x, wild) < 0.01
-    with pytest.warns(ImplausibleContextWarning, match="does not look like the training data"):
+    with pytest.warns(ImplausibleContextWarning, match="the context does not look like the training data"):
         model.condition(x, wild)
+    with pytest.warns(
+        ImplausibleContextWarning, match=r"1 of 2 contexts \(chance alone makes it about 0.02\) do not look like"
+    ):
+        model.predict_tasks([(x, wild), (x, y)], [GRID, GRID])
 
 
 @pytest.mark.parametrize(
@@ -248,6 +254,8 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
         (lambda m: m.condition([np.nan], [1.0]), "drop the points whose input is unknown"),
         (lambda m: m.condition(pd.DataFrame({"x": [1.0]})), "unknown column 'y'"),
         (lambda m: m.condition([20.0], [1.0], num_samples=0), "num_samples must be at least 1"),
+        (lambda m: m.condition([20.0], [1e60]).predict(GRID), "too far from those of training; check units"),
+        (lambda m: m.condition().predict([1e200]), "too far from those of training; check units"),
         (lambda m: m.condition().predict(GRID, "median"), "unknown output_type 'median'"),
         (lambda m: m.condition().predict(GRID, "quantiles", quantiles=[0.0, 0.5]), "above 0 and below 1"),
         (lambda m: m.condition().sample(GRID, 0), "n must be at least 1"),
