@@ -1,7 +1,9 @@
 """From curves to a model on disk, and back."""
 
 import dataclasses
+import functools
 import json
+import operator
 import shutil
 
 import equinox as eqx
@@ -10,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
@@ -26,6 +30,7 @@ from mpnp.fitted import load
 from mpnp.fitting import fit_curves, resume_fit
 from mpnp.runs import RunDirectory, load_model, starting_model
 from mpnp.train import _Loop
+from test_cli import call
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("few_held_out_contexts")]
 
@@ -88,6 +93,36 @@ def test_cards_that_are_not_right_are_refused(saved, tmp_path, damage, message):
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(RunError, match=message):
         load(tmp_path / "model")
+
+
+junk = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3), st.just([]), st.just({}))
+
+
+def places(content, path=()):
+    """Every place of nested JSON, but one item a list."""
+    yield path
+    items = content.items() if isinstance(content, dict) else enumerate(content[:1]) if isinstance(content, list) else ()
+    for key, value in items:
+        yield from places(value, (*path, key))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_card_with_junk_in_any_place_is_refused_or_answers_in_finite_numbers(saved, tmp_path_factory, data):
+    card = json.loads((saved[1] / "card.json").read_text())
+    path = data.draw(st.sampled_from([path for path in places(card) if path and path[:2] != ("about", "recipe")]))
+    functools.reduce(operator.getitem, path[:-1], card)[path[-1]] = data.draw(junk)
+    directory = tmp_path_factory.mktemp("junk")
+    shutil.copy(saved[1] / "model.safetensors", directory)
+    (directory / "card.json").write_text(json.dumps(card))
+    answer = call("info", directory)
+    assert answer.code in (0, 3) and len(answer.err.splitlines()) == (answer.code == 3)
+    try:
+        model = load(directory)
+    except RunError as error:
+        assert "\n" not in str(error)
+        return
+    assert np.isfinite(model.condition([1.0, 4.0], [100.0, 112.0]).predict([2.0, 3.0], "std")).all()
 
 
 def test_truncated_foreign_and_missing_weights_are_refused(saved, tmp_path):

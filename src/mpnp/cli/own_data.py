@@ -11,7 +11,7 @@ from mpnp.cli.commands import given
 from mpnp.cli.scores import score_table
 from mpnp.cli.table import format_number, format_table
 from mpnp.data.curves import Columns
-from mpnp.errors import InputError
+from mpnp.errors import InputError, RunError, first_line
 from mpnp.fit_options import FitOptions
 from mpnp.models.settings import ModelSettings
 from mpnp.records import write_atomically
@@ -140,7 +140,15 @@ def info(options: argparse.Namespace) -> None:
     from mpnp.fitted import load
 
     card = load(options.directory).card
-    print(json.dumps(card.to_json(), indent=2) if options.json else _card_table(card))
+    if options.json:
+        print(json.dumps(card.to_json(), indent=2))
+        return
+    try:
+        print(_card_table(card))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # what is there for people alone is not checked before
+        raise RunError(
+            f"the card of {options.directory} is damaged or incomplete ({first_line(error)}); restore it from a copy"
+        ) from None
 
 
 def _card_table(card: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mpnp.data.curves import Columns, Curves
-from mpnp.errors import InputError, unknown_name
+from mpnp.errors import InputError, first_line, unknown_name
 
 __all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "read_table", "require_columns"]
 
@@ -43,8 +43,9 @@ def read_table(path: str | Path) -> Frame:
     except ImportError:
         raise InputError(f"reading {path} needs pyarrow; install it with: pip install 'mpnp[parquet]'") from None
     except (OSError, ValueError, EOFError, OverflowError) as error:  # pandas' and pyarrow's own errors are ValueErrors
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot read {path} as a table ({reason}); expected CSV with a header line, or Parquet") from None
+        raise InputError(
+            f"cannot read {path} as a table ({first_line(error)}); expected CSV with a header line, or Parquet"
+        ) from None
 
 
 def _check_header(path: Path) -> None:
