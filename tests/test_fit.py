@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import operator
+import pickle
 import shutil
 
 import equinox as eqx
@@ -16,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 import mpnp
 from fitted_models import fitted, renamed, some_curves
@@ -24,7 +24,7 @@ from models import SETTINGS
 from mpnp import fitting
 from mpnp.data.curves import Curves
 from mpnp.errors import InputError, RunError
-from mpnp.estimator import NeuralProcessRegressor
+from mpnp.estimator import NeuralProcessRegressor, _seed
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import load
 from mpnp.fitting import fit_curves, resume_fit
@@ -254,6 +254,29 @@ def test_the_regressor_keeps_scikit_learns_habits():
     assert len(from_frame.predict_tasks([([1.0], [100.0])] * 2, [GRID / 5] * 2)) == 2
 
 
+def test_a_regressor_fits_a_file_and_is_saved_and_pickled_with_its_answers(tmp_path):
+    curves = lines()
+    frame = pd.DataFrame({"task": np.repeat(curves.names, curves.counts), "x": curves.x[:, 0], "y": curves.y[:, 0]})
+    frame.to_csv(tmp_path / "lines.csv", index=False)
+    regressor = NeuralProcessRegressor("cnp", batch_size=4, settings=SETTINGS, verbose=False).set_params(steps=np.int64(3))
+    regressor.fit(tmp_path / "lines.csv", task="task", inputs="x", outputs="y")
+    context, at = ([1.0, 4.0], [100.0, 112.0]), [2.0, 3.0]
+    wanted = regressor.condition(*context).predict(at)
+    regressor.save(tmp_path / "model", licence="CC0")
+    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(regressor))):
+        np.testing.assert_array_equal(again.condition(*context).predict(at), wanted)
+        assert again.plausibility(*context) == regressor.plausibility(*context)
+    assert load(tmp_path / "model").card.licence == "CC0"
+
+
+def test_a_random_state_is_what_scikit_learn_takes_for_one():
+    one, same, other = (_seed(np.random.RandomState(seed)) for seed in (1, 1, 2))
+    assert one == same != other and _seed(7) == _seed(np.int64(7)) == 7 and _seed(None) >= 0
+    for wrong in (1.5, "a"):
+        with pytest.raises(ValueError, match="cannot be used to seed"):
+            _seed(wrong)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -273,28 +296,3 @@ def test_random_weights_make_a_random_model_but_a_valid_file(tmp_path):
     model = fitted("mpanp-dsi", some_curves(outputs=2))
     model.save(tmp_path)
     np.testing.assert_array_equal(load(tmp_path).condition().predict(GRID), model.condition().predict(GRID))
-
-
-APPLICABLE = {
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_estimators_unfitted",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
-    "check_valid_tag_types",
-}
-"""scikit-learn's checks that do not fit; the others fit one table, which is one task here, and learning needs many. That the
-constructor takes anything (check_do_not_raise_errors_in_init_or_set_params) cannot show while tests check annotations."""
-
-
-def test_scikit_learns_own_checks_pass_where_they_apply():
-    regressor = NeuralProcessRegressor("cnp", steps=1, verbose=False)
-    results = check_estimator(regressor, on_fail=None, on_skip=None)
-    status = {result["check_name"]: result["status"] for result in results}
-    assert {name: status[name] for name in APPLICABLE} == dict.fromkeys(APPLICABLE, "passed")
-    refusals = [result["exception"] for result in results if result["status"] == "failed"]
-    assert sum("fit takes many tasks" in str(refusal) for refusal in refusals) > 20

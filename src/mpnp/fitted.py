@@ -72,6 +72,10 @@ class FittedModel:
         self.predictor: Callable[[int], Predictor] = functools.cache(lambda count: Predictor(network, num_samples=count))
         """The predictor of so many functions, compiled once."""
 
+    def __reduce__(self) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard]]:
+        """Pickled without its compiled predictors, as scikit-learn's tools do to send a model to another process."""
+        return FittedModel, (self.network, self.card)
+
     def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
         """The posterior given rows of X and y, or of one frame with the columns of both; given nothing, the prior.
 
