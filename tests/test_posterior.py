@@ -133,6 +133,8 @@ def test_functions_are_coherent_and_decided_by_their_seed(model):
     np.testing.assert_array_equal(posterior.sample(GRID, 4, seed=7), draws)
     assert np.abs(posterior.sample(GRID, 4, seed=8) - draws).max() > 1e-3
     assert len(np.unique(posterior.sample(GRID, 300, seed=7), axis=0)) == 300
+    together = np.concatenate([posterior.sample(GRID, 300, seed=seed) for seed in (7, 8)])
+    assert len(np.unique(together, axis=0)) == 600  # also of seeds that are neighbours
 
 
 def test_a_conditional_model_has_one_function():
@@ -151,6 +153,17 @@ def test_a_linear_functional_has_the_moments_of_its_draws(model):
     assert np.mean((integral.values >= low) & (integral.values <= high)) == pytest.approx(0.8, abs=0.02)
     where = posterior.functional(lambda values: GRID[np.argmax(values), 0], GRID)
     assert set(where.values) <= set(GRID[:, 0]) and where.quantile(0.5) in GRID
+
+
+def test_a_quantity_that_some_functions_lack_is_that_of_the_others(model):
+    posterior = model.condition(*ONE.pair(5))
+    peaks = posterior.sample(GRID, 256).max(axis=1)
+    threshold = np.quantile(peaks, 0.25)
+    crossing = posterior.functional(lambda values: values.max() if values.max() > threshold else np.nan, GRID)
+    crossed = peaks[peaks > threshold]
+    assert crossing.exists == len(crossed) / 256 == 0.75
+    np.testing.assert_allclose([crossing.mean, crossing.std], [crossed.mean(), crossed.std()])
+    np.testing.assert_allclose(crossing.interval(0.5), np.quantile(crossed, [0.25, 0.75]))
 
 
 def test_log_densities_are_those_of_the_mixture_in_the_users_units(model, double):
