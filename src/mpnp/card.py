@@ -38,12 +38,12 @@ class Seen:
     @staticmethod
     def from_json(content: Any) -> "Seen":
         """From what `to_json` made."""
-        bounds = {
-            name: np.asarray([absent if value is None else value for value in content[name]], float)
+        low, high = (
+            np.asarray([absent if value is None else value for value in content[name]], float)
             for name, absent in (("low", -math.inf), ("high", math.inf))
-        }
-        counts = {name: int(content[name]) for name in ("num_tasks", "num_rows", "largest_context")}
-        return Seen(**counts, **bounds)
+        )
+        num_tasks, num_rows, largest_context = (int(content[name]) for name in ("num_tasks", "num_rows", "largest_context"))
+        return Seen(num_tasks, num_rows, low, high, largest_context)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -80,21 +80,21 @@ def predict(options: argparse.Namespace) -> None:
         prediction = model.predict_tasks(context, at, "full", **questions)
     else:
         prediction = posterior.predict(at, "full", quantiles=options.quantiles)
-    figure = None
+    picture = None
     if options.plot is not None and posterior is not None:  # drawn before anything is written: it may be refused
         from mpnp.posterior_plot import posterior_figure
 
-        figure = posterior_figure(posterior, title=options.task)
+        picture = posterior_figure(posterior, title=options.task), options.plot
     text = prediction.to_csv(index=False)
     if options.out is None:
         print(text, end="")
     else:
         write_atomically(options.out, lambda file: file.write(text.encode()))
         print(f"wrote {options.out}: {len(prediction):,} rows")
-    if figure is not None:
+    if picture is not None:
         from mpnp.pictures import save_figure
 
-        save_figure(figure, options.plot)
+        save_figure(*picture)
         print(f"wrote {options.plot}")
 
 
