@@ -48,9 +48,12 @@ def test_frames_and_pairs_agree():
     [
         (lambda f: f.drop(columns="temp"), "unknown column 'temp'"),
         (lambda f: f.assign(hour=[1, None, 0, 1, 2]), "column 'hour' is missing in row 1"),
-        (lambda f: f.assign(hour=["1", "0", "noon", "1", "2"]), "column 'hour' must hold numbers, but row 2 is 'noon'"),
-        (lambda f: f.assign(temp=["20", "warm", None, "11", "12"]), "column 'temp' must hold numbers, but row 1 is 'warm'"),
-        (lambda f: f.assign(temp=[20, np.inf, 1, 2, 3]), "column 'temp' is infinite in row 1"),
+        (
+            lambda f: f.assign(hour=["1", "0", "noon", "1", "2"]),
+            "'hour' must hold numbers, but row 2 is 'noon'.* drop such rows",
+        ),
+        (lambda f: f.assign(temp=["20", "warm", None, "11", "12"]), "'temp' must hold numbers, but row 1 is 'warm'.* leave it"),
+        (lambda f: f.assign(temp=[20, np.inf, 1, 2, 3]), "column 'temp' is infinite in row 1; .* leave it empty if unknown"),
         (lambda f: f.assign(day=["a", None, "a", "b", "b"]), "the task column 'day' is empty in row 1"),
         (lambda f: f.assign(temp=np.nan), "no observed point in 2 tasks"),
         (lambda f: f.iloc[:0], "the table has no rows"),
@@ -86,6 +89,11 @@ def test_one_column_cannot_play_two_parts():
         curves_from_frame(FRAME, Columns(("hour",), ("hour",), "day"))
 
 
+def test_a_task_whose_rows_disagree_about_its_group_is_refused():
+    with pytest.raises(InputError, match="have 3 values of 'hour', such as 0 and 1; a task must lie in one part"):
+        curves_from_frame(FRAME.dropna(), Columns(("temp",), ("hour",), "day", group="hour"))
+
+
 def test_dates_are_inputs_in_days():
     frame = FRAME.assign(
         hour=pd.to_datetime(["2020-01-01", "2020-01-02T12:00", "2020-01-03", "2020-01-04", "2020-01-05"], format="ISO8601")
@@ -114,7 +122,9 @@ def test_files_give_what_the_frame_gives(tmp_path, ending):
     [
         ("missing.csv", None, "does not exist"),
         ("empty.csv", b"", "cannot read .*empty.csv as a table"),
-        ("twice.csv", b"day,temp,temp\na,1,2\n", "more than one column named 'temp'"),
+        ("twice.csv", b"day,temp,temp\na,1,2\n", "^[^(]*twice.csv has more than one column named 'temp'; give every column"),
+        ("spreadsheet.csv", b"day;hour;temp\na;1;20,5\n", "separates its columns by semicolons; write it with commas"),
+        ("tabs.csv", b"day\thour\na\t1\n", "separates its columns by tabs"),
         ("broken.csv.gz", b"no gzip", "cannot read"),
         ("cut.csv.gz", gzip.compress(b"day,hour\na,1\n" * 99, mtime=0)[:20], "cannot read"),
         ("picture.parquet", b"\x89PNG", "cannot read"),
@@ -199,6 +209,17 @@ def test_an_output_that_no_training_task_has_is_refused():
     curves = Curves.from_pairs([([0.0, 1.0], [[0.0, np.nan], [1.0, np.nan]])] * 10)
     with pytest.raises(InputError, match="the output 'y1' is empty in all training tasks"):
         LearningTable(curves)
+
+
+@pytest.mark.parametrize("scale", [1e150, 1e-150])
+def test_units_whose_squares_no_number_can_hold_are_refused(scale):
+    pairs = [([0.0, 1.0], [number * scale, scale]) for number in range(10)]
+    with pytest.raises(InputError, match=r"the column 'y' reaches .*; choose other units"):
+        LearningTable(Curves.from_pairs(pairs))
+    small, plain = (
+        LearningTable(Curves.from_pairs([(x, np.asarray(y) / scale * unit) for x, y in pairs])) for unit in (1e-99, 1)
+    )
+    np.testing.assert_allclose(small.normaliser.y.scale, plain.normaliser.y.scale * 1e-99)
 
 
 def test_too_few_curves_to_split_are_refused():

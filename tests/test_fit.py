@@ -1,7 +1,10 @@
 """From curves to a model on disk, and back."""
 
 import dataclasses
+import functools
 import json
+import operator
+import pickle
 import shutil
 
 import equinox as eqx
@@ -10,9 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 import mpnp
 from fitted_models import fitted, renamed, some_curves
@@ -20,12 +24,13 @@ from models import SETTINGS
 from mpnp import fitting
 from mpnp.data.curves import Curves
 from mpnp.errors import InputError, RunError
-from mpnp.estimator import NeuralProcessRegressor
+from mpnp.estimator import NeuralProcessRegressor, _seed
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import load
 from mpnp.fitting import fit_curves, resume_fit
 from mpnp.runs import RunDirectory, load_model, starting_model
 from mpnp.train import _Loop
+from test_cli import call
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("few_held_out_contexts")]
 
@@ -88,6 +93,36 @@ def test_cards_that_are_not_right_are_refused(saved, tmp_path, damage, message):
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(RunError, match=message):
         load(tmp_path / "model")
+
+
+junk = st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=3), st.just([]), st.just({}))
+
+
+def places(content, path=()):
+    """Every place of nested JSON, but one item a list."""
+    yield path
+    items = content.items() if isinstance(content, dict) else enumerate(content[:1]) if isinstance(content, list) else ()
+    for key, value in items:
+        yield from places(value, (*path, key))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_card_with_junk_in_any_place_is_refused_or_answers_in_finite_numbers(saved, tmp_path_factory, data):
+    card = json.loads((saved[1] / "card.json").read_text())
+    path = data.draw(st.sampled_from([path for path in places(card) if path and path[:2] != ("about", "recipe")]))
+    functools.reduce(operator.getitem, path[:-1], card)[path[-1]] = data.draw(junk)
+    directory = tmp_path_factory.mktemp("junk")
+    shutil.copy(saved[1] / "model.safetensors", directory)
+    (directory / "card.json").write_text(json.dumps(card))
+    answer = call("info", directory)
+    assert answer.code in (0, 3) and len(answer.err.splitlines()) == (answer.code == 3)
+    try:
+        model = load(directory)
+    except RunError as error:
+        assert "\n" not in str(error)
+        return
+    assert np.isfinite(model.condition([1.0, 4.0], [100.0, 112.0]).predict([2.0, 3.0], "std")).all()
 
 
 def test_truncated_foreign_and_missing_weights_are_refused(saved, tmp_path):
@@ -219,6 +254,29 @@ def test_the_regressor_keeps_scikit_learns_habits():
     assert len(from_frame.predict_tasks([([1.0], [100.0])] * 2, [GRID / 5] * 2)) == 2
 
 
+def test_a_regressor_fits_a_file_and_is_saved_and_pickled_with_its_answers(tmp_path):
+    curves = lines()
+    frame = pd.DataFrame({"task": np.repeat(curves.names, curves.counts), "x": curves.x[:, 0], "y": curves.y[:, 0]})
+    frame.to_csv(tmp_path / "lines.csv", index=False)
+    regressor = NeuralProcessRegressor("cnp", batch_size=4, settings=SETTINGS, verbose=False).set_params(steps=np.int64(3))
+    regressor.fit(tmp_path / "lines.csv", task="task", inputs="x", outputs="y")
+    context, at = ([1.0, 4.0], [100.0, 112.0]), [2.0, 3.0]
+    wanted = regressor.condition(*context).predict(at)
+    regressor.save(tmp_path / "model", licence="CC0")
+    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(regressor))):
+        np.testing.assert_array_equal(again.condition(*context).predict(at), wanted)
+        assert again.plausibility(*context) == regressor.plausibility(*context)
+    assert load(tmp_path / "model").card.licence == "CC0"
+
+
+def test_a_random_state_is_what_scikit_learn_takes_for_one():
+    one, same, other = (_seed(np.random.RandomState(seed)) for seed in (1, 1, 2))
+    assert one == same != other and _seed(7) == _seed(np.int64(7)) == 7 and _seed(None) >= 0
+    for wrong in (1.5, "a"):
+        with pytest.raises(ValueError, match="cannot be used to seed"):
+            _seed(wrong)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -238,28 +296,3 @@ def test_random_weights_make_a_random_model_but_a_valid_file(tmp_path):
     model = fitted("mpanp-dsi", some_curves(outputs=2))
     model.save(tmp_path)
     np.testing.assert_array_equal(load(tmp_path).condition().predict(GRID), model.condition().predict(GRID))
-
-
-APPLICABLE = {
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_estimators_unfitted",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
-    "check_valid_tag_types",
-}
-"""scikit-learn's checks that do not fit; the others fit one table, which is one task here, and learning needs many. That the
-constructor takes anything (check_do_not_raise_errors_in_init_or_set_params) cannot show while tests check annotations."""
-
-
-def test_scikit_learns_own_checks_pass_where_they_apply():
-    regressor = NeuralProcessRegressor("cnp", steps=1, verbose=False)
-    results = check_estimator(regressor, on_fail=None, on_skip=None)
-    status = {result["check_name"]: result["status"] for result in results}
-    assert {name: status[name] for name in APPLICABLE} == dict.fromkeys(APPLICABLE, "passed")
-    refusals = [result["exception"] for result in results if result["status"] == "failed"]
-    assert sum("fit takes many tasks" in str(refusal) for refusal in refusals) > 20

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from mpnp.fitted import OutsideRangeWarning
+from mpnp.fitted import MissingContextWarning, OutsideRangeWarning
 from test_cli import call
 
 SMALL = ("--model", "cnp", "--steps", 20, "--batch-size", 4, "--width", 8, "--num-heads", 2, "--encoder-depth", 1, "--quiet")
@@ -28,6 +28,9 @@ def tables(tmp_path_factory):
     )
     frame[(frame["day"] == "d3") & (frame["hour"] < 3)].drop(columns="day").to_csv(directory / "morning.csv", index=False)
     pd.DataFrame({"hour": [3, 4, 5]}).to_csv(directory / "hours.csv", index=False)
+    pd.DataFrame({"hour": []}).to_csv(directory / "nothing-asked.csv", index=False)
+    pd.DataFrame({"hour": [0], "temp": [1e60], "wind": [None]}).to_csv(directory / "too-far.csv", index=False)
+    pd.DataFrame({"hour": [0], "temp": [None], "wind": [None]}).to_csv(directory / "unobserved.csv", index=False)
     return directory
 
 
@@ -104,6 +107,14 @@ def test_without_context_the_prior_answers(model, tables):
         ),
         (["predict", "model", "--at", "rest.csv", "--context", "mornings.csv", "--task", "d9"], 2, "no row has 'd9'"),
         (["predict", "model", "--at", "hours.csv", "--plot", "p.xyz"], 2, "cannot write a figure to"),
+        (["predict", "model", "--at", "rest.csv", "--context", "morning.csv"], 2, "does not say which of them it is of"),
+        (["predict", "model", "--at", "nothing-asked.csv"], 2, "nothing-asked.csv has no rows; give the inputs"),
+        (
+            ["predict", "model", "--at", "hours.csv", "--context", "too-far.csv"],
+            2,
+            "too far from those of training; check units",
+        ),
+        (["predict", "model", "--at", "hours.csv", "--context", "nothing-asked.csv"], 2, "unknown column 'temp'"),
         (["info", "nowhere"], 3, "holds no model"),
     ],
 )
@@ -118,6 +129,24 @@ def test_mistakes_are_one_line_that_says_what_to_do(model, tables, monkeypatch, 
 def test_without_context_the_prior_answers_for_named_tasks_too(model, tables):
     answer = call("predict", model[0], "--at", tables / "rest.csv")
     assert answer.code == 0 and len(answer.out.splitlines()) == 7  # a header and six rows
+    assert [line.split(",")[0] for line in answer.out.splitlines()] == ["day", *["d3"] * 3, *["d4"] * 3]
+
+
+def test_a_context_that_shows_nothing_is_warned_of_and_answered_by_the_prior(model, tables):
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", MissingContextWarning)
+        answer = call("predict", model[0], "--at", tables / "hours.csv", "--context", tables / "unobserved.csv")
+    assert answer.code == 0 and "unobserved.csv holds no observed row" in answer.err
+    assert answer.out == call("predict", model[0], "--at", tables / "hours.csv").out
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_nothing_behind(tables, few_held_out_contexts):
+    flat = ("--task-column", "day", "--input", "hour", "--input", "temp", "--output", "wind")
+    # A fit judges itself on validation tasks, of which some lie outside the range of training: no warning to the user.
+    assert call("fit", tables / "data.csv", *flat, *SMALL, "--out", tables / "flat").code == 0
+    out = tables / "flat.csv"
+    answer = call("predict", tables / "flat", "--at", tables / "morning.csv", "--out", out, "--plot", tables / "flat.png")
+    assert answer.code == 2 and "drawn against one input" in answer.err and not out.exists()
 
 
 def test_a_licence_and_test_scores_are_kept_in_the_card(tables, few_held_out_contexts):

@@ -133,6 +133,8 @@ def test_functions_are_coherent_and_decided_by_their_seed(model):
     np.testing.assert_array_equal(posterior.sample(GRID, 4, seed=7), draws)
     assert np.abs(posterior.sample(GRID, 4, seed=8) - draws).max() > 1e-3
     assert len(np.unique(posterior.sample(GRID, 300, seed=7), axis=0)) == 300
+    together = np.concatenate([posterior.sample(GRID, 300, seed=seed) for seed in (7, 8)])
+    assert len(np.unique(together, axis=0)) == 600  # also of seeds that are neighbours
 
 
 def test_a_conditional_model_has_one_function():
@@ -151,6 +153,17 @@ def test_a_linear_functional_has_the_moments_of_its_draws(model):
     assert np.mean((integral.values >= low) & (integral.values <= high)) == pytest.approx(0.8, abs=0.02)
     where = posterior.functional(lambda values: GRID[np.argmax(values), 0], GRID)
     assert set(where.values) <= set(GRID[:, 0]) and where.quantile(0.5) in GRID
+
+
+def test_a_quantity_that_some_functions_lack_is_that_of_the_others(model):
+    posterior = model.condition(*ONE.pair(5))
+    peaks = posterior.sample(GRID, 256).max(axis=1)
+    threshold = np.quantile(peaks, 0.25)
+    crossing = posterior.functional(lambda values: values.max() if values.max() > threshold else np.nan, GRID)
+    crossed = peaks[peaks > threshold]
+    assert crossing.exists == len(crossed) / 256 == 0.75
+    np.testing.assert_allclose([crossing.mean, crossing.std], [crossed.mean(), crossed.std()])
+    np.testing.assert_allclose(crossing.interval(0.5), np.quantile(crossed, [0.25, 0.75]))
 
 
 def test_log_densities_are_those_of_the_mixture_in_the_users_units(model, double):
@@ -192,6 +205,8 @@ def test_tasks_without_context_are_named(model):
     with pytest.warns(MissingContextWarning, match="1 tasks have no context, 'b' for one"):
         answer = model.predict_tasks(frame, at)
     assert answer["task"].tolist() == ["a", "b"]
+    with pytest.warns(MissingContextWarning, match="'a' for one"):  # rows without an output are no context
+        model.predict_tasks(frame.assign(y=np.nan), at[:1])
     assert model.predict_tasks([], []) == []
 
 
@@ -234,8 +249,12 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
     assert 0.02 < model.plausibility(x, y) <= 1
     wild = y + 4000 * np.sin(np.arange(len(y)))[:, None]
     assert model.plausibility(x, wild) < 0.01
-    with pytest.warns(ImplausibleContextWarning, match="does not look like the training data"):
+    with pytest.warns(ImplausibleContextWarning, match="the context does not look like the training data"):
         model.condition(x, wild)
+    with pytest.warns(
+        ImplausibleContextWarning, match=r"1 of 2 contexts \(chance alone makes it about 0.02\) do not look like"
+    ):
+        model.predict_tasks([(x, wild), (x, y)], [GRID, GRID])
 
 
 @pytest.mark.parametrize(
@@ -248,6 +267,8 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
         (lambda m: m.condition([np.nan], [1.0]), "drop the points whose input is unknown"),
         (lambda m: m.condition(pd.DataFrame({"x": [1.0]})), "unknown column 'y'"),
         (lambda m: m.condition([20.0], [1.0], num_samples=0), "num_samples must be at least 1"),
+        (lambda m: m.condition([20.0], [1e60]).predict(GRID), "too far from those of training; check units"),
+        (lambda m: m.condition().predict([1e200]), "too far from those of training; check units"),
         (lambda m: m.condition().predict(GRID, "median"), "unknown output_type 'median'"),
         (lambda m: m.condition().predict(GRID, "quantiles", quantiles=[0.0, 0.5]), "above 0 and below 1"),
         (lambda m: m.condition().sample(GRID, 0), "n must be at least 1"),

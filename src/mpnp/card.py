@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from mpnp.data.curves import Columns
 from mpnp.data.normaliser import Normaliser
-from mpnp.errors import RunError
+from mpnp.errors import RunError, first_line
 from mpnp.models.settings import ModelSettings
 from mpnp.typicality import Reference
 
@@ -38,11 +38,12 @@ class Seen:
     @staticmethod
     def from_json(content: Any) -> "Seen":
         """From what `to_json` made."""
-        bounds = {
-            name: np.asarray([absent if value is None else value for value in content[name]], float)
+        low, high = (
+            np.asarray([absent if value is None else value for value in content[name]], float)
             for name, absent in (("low", -math.inf), ("high", math.inf))
-        }
-        return Seen(**{**content, **bounds})
+        )
+        num_tasks, num_rows, largest_context = (int(content[name]) for name in ("num_tasks", "num_rows", "largest_context"))
+        return Seen(num_tasks, num_rows, low, high, largest_context)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,18 @@ class ModelCard:
     reference: Reference | None
     about: dict[str, Any]
     licence: str | None = None
+
+    def __post_init__(self) -> None:
+        """A card that fits together: a damaged one must not become a wrong answer."""
+        for columns, affine in ((self.columns.inputs, self.normaliser.x), (self.columns.outputs, self.normaliser.y)):
+            if {affine.shift.shape, affine.scale.shape} != {(len(columns),)}:
+                raise ValueError(f"the normaliser has not one scale for each of {', '.join(columns)}")
+            if not (np.isfinite(affine.shift).all() and np.isfinite(affine.scale).all() and (affine.scale > 0).all()):
+                raise ValueError("the normaliser's scales are not positive and finite")
+        if {self.seen.low.shape, self.seen.high.shape} != {(len(self.columns.inputs),)}:
+            raise ValueError("the range seen in training has not one bound for each input")
+        if self.reference is not None and not self.reference.sizes.shape == self.reference.scores.shape != ():
+            raise ValueError("the reference has not one score for each size")
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries."""
@@ -89,7 +102,7 @@ class ModelCard:
             reference = content["reference"]
             x_dim, y_dim = content["dims"]
             return ModelCard(
-                model=content["model"],
+                model=str(content["model"]),
                 settings=ModelSettings(**content["settings"]),
                 dims=(int(x_dim), int(y_dim)),
                 columns=Columns.from_json(content["columns"]),
@@ -97,7 +110,7 @@ class ModelCard:
                 seen=Seen.from_json(content["seen"]),
                 reference=None if reference is None else Reference.from_json(reference),
                 about=dict(content["about"]),
-                licence=content.get("licence"),
+                licence=None if content.get("licence") is None else str(content["licence"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{where} is damaged or incomplete ({error}); restore it from a copy") from None
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise RunError(f"{where} is damaged or incomplete ({first_line(error)}); restore it from a copy") from None

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "unknown_name"]
+__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "first_line", "unknown_name"]
 
 
 class MpnpError(Exception):
@@ -20,6 +20,11 @@ class RunError(MpnpError):
 
 class DivergedError(MpnpError):
     """Numbers that are not finite, in training or in what a trained model predicts."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, or its kind if it says nothing: errors of others may be pages long."""
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> InputError:

@@ -1,14 +1,17 @@
 """A regressor with scikit-learn's habits for many small related data sets."""
 
+import numbers
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mpnp.data.curves import Columns, Curves
-from mpnp.data.frames import curves_from_frame, is_frame
+from mpnp.data.frames import curves_from_frame, is_frame, read_table
 from mpnp.errors import InputError
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import NUM_SAMPLES, FittedModel
@@ -44,7 +47,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         validation: float = 0.15,
         test: float = 0.0,
         settings: ModelSettings | None = None,
-        random_state: int | None = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: bool = True,
     ) -> None:
         self.model = model
@@ -76,22 +79,23 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
     ) -> "NeuralProcessRegressor":
         """Train on a list of pairs (X, y), or on a frame whose columns `task`, `inputs` and `outputs` name.
 
-        `group` names a column whose values a split must not tear apart. `context`, here or in the constructor, is "random"
+        A table may also be the path of a CSV or Parquet file. `group` names a column whose values a split must not tear apart.
+        `context`, here or in the constructor, is "random"
         to predict any rows from any others, "prefix" to forecast the end of a curve from its beginning.
         """
         if y is not None:
             raise InputError("fit takes many tasks, each with its own X and y: pass a list of pairs (X, y) and no y beside it")
-        chosen: dict[str, Any] = {"batch_size": self.batch_size, "num_samples": self.num_samples}
+        chosen: dict[str, Any] = {"batch_size": _plain(self.batch_size), "num_samples": _plain(self.num_samples)}
         chosen |= {"optimizer": self.optimizer, "learning_rate": self.learning_rate}
-        chosen |= {"patience": self.patience, "mixing": self.mixing}
+        chosen |= {"patience": _plain(self.patience), "mixing": self.mixing}
         options = FitOptions(
             model=self.model,
             context=context or self.context,
             max_minutes=self.max_minutes,
-            steps=self.steps,
+            steps=_plain(self.steps),
             validation=self.validation,
             test=self.test,
-            seed=int(np.random.SeedSequence().generate_state(1)[0]) if self.random_state is None else int(self.random_state),
+            seed=_seed(self.random_state),
             **{name: value for name, value in chosen.items() if value is not None},
         )
         curves = as_curves(tasks, task, inputs, outputs, group)
@@ -106,11 +110,27 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         return self.model_.condition(X, y, num_samples=num_samples)
 
     def predict_tasks(
-        self, contexts: Any, X: Any, output_type: str = "mean", *, quantiles: Sequence[float] = DEFAULT_QUANTILES
+        self,
+        contexts: Any,
+        X: Any,
+        output_type: str = "mean",
+        *,
+        quantiles: Sequence[float] = DEFAULT_QUANTILES,
+        num_samples: int = NUM_SAMPLES,
     ) -> Any:
         """Predict many tasks, each from its own context."""
         check_is_fitted(self)
-        return self.model_.predict_tasks(contexts, X, output_type, quantiles=quantiles)
+        return self.model_.predict_tasks(contexts, X, output_type, quantiles=quantiles, num_samples=num_samples)
+
+    def plausibility(self, X: Any, y: Any = None) -> float | None:
+        """The p-value of a context: the share of held-out contexts of its size that the model predicts no better."""
+        check_is_fitted(self)
+        return self.model_.plausibility(X, y)
+
+    def save(self, directory: str | Path, *, licence: str | None = None) -> None:
+        """Write the fitted model into a directory that `mpnp.load` and `mpnp predict` read."""
+        check_is_fitted(self)
+        self.model_.save(directory, licence=licence)
 
     def predict(self, X: Any) -> Any:
         """The prior mean, knowing nothing of the task: `condition` on some of its rows to know more."""
@@ -124,12 +144,26 @@ def as_curves(
     outputs: Sequence[str] | None = None,
     group: str | None = None,
 ) -> Curves:
-    """Curves from a list of pairs or a frame."""
+    """Curves from a list of pairs, a frame, or a file that holds one."""
     if isinstance(tasks, Curves):
         return tasks
+    if isinstance(tasks, (str, Path)):
+        tasks = read_table(tasks)
     if not is_frame(tasks):
         return Curves.from_pairs(tasks)
     if task is None or inputs is None or outputs is None:
         raise InputError("a frame needs names: fit(frame, task='...', inputs=['...'], outputs=['...'])")
     names = [(one,) if isinstance(one, str) else tuple(one) for one in (inputs, outputs)]
     return curves_from_frame(tasks, Columns(*names, task=task, group=group))
+
+
+def _seed(random_state: Any) -> int:
+    """A whole number is taken as it is, as on the command line; anything else as scikit-learn takes it."""
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _plain(value: Any) -> Any:
+    """Searches over settings hand out numpy's numbers."""
+    return value.item() if isinstance(value, np.generic) else value

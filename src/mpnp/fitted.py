@@ -59,8 +59,8 @@ Pair = tuple[np.ndarray, np.ndarray]
 """Rows of a context: inputs and outputs."""
 
 
-def _which(pairs: Sequence[Pair], among_many: str) -> str:
-    return "the context" if len(pairs) == 1 else among_many
+def _which(pairs: Sequence[Pair], among_many: str, alone: str = "the context") -> str:
+    return alone if len(pairs) == 1 else among_many
 
 
 class FittedModel:
@@ -71,6 +71,10 @@ class FittedModel:
         self.units = Units(card.columns, card.normaliser, card.dims[1])
         self.predictor: Callable[[int], Predictor] = functools.cache(lambda count: Predictor(network, num_samples=count))
         """The predictor of so many functions, compiled once."""
+
+    def __reduce__(self) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard]]:
+        """Pickled without its compiled predictors, as scikit-learn's tools do to send a model to another process."""
+        return FittedModel, (self.network, self.card)
 
     def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
         """The posterior given rows of X and y, or of one frame with the columns of both; given nothing, the prior.
@@ -119,8 +123,10 @@ class FittedModel:
             raise InputError(f"every context needs its rows of X: got {len(pairs)} contexts and {len(X)} sets of rows")
         if not pairs:
             return []
+        queries = [read_inputs(self.card.columns, rows) for rows in X]
         self._warn_unlike(pairs)
-        predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in X], num_samples)
+        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        predictions = self.predict_pairs(pairs, queries, num_samples)
         return [
             prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
             for prediction, rows in zip(predictions, X, strict=True)
@@ -159,8 +165,9 @@ class FittedModel:
             )
         low = [value for value in self._p_values([pair for pair in pairs if len(pair[0])]) if value < IMPLAUSIBLE]
         if low:
+            many = f"{len(low)} of {len(pairs)} contexts (chance alone makes it about {IMPLAUSIBLE * len(pairs):.2g}) do"
             warnings.warn(
-                f"{_which(pairs, f'{len(low)} of {len(pairs)} contexts')} does not look like the training data "
+                f"{_which(pairs, many, 'the context does')} not look like the training data "
                 f"(p = {min(low):.3f}: the model predicts its halves from each other worse than those of held-out curves). "
                 "The band assumes a function like those of training, and is likely too narrow here",
                 ImplausibleContextWarning,
@@ -184,8 +191,7 @@ class FittedModel:
         return [self.card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
 
     def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:
-        """A prediction for each context at its own inputs, all given as matrices."""
-        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        """A prediction for each context at its own inputs, all given as matrices. Nothing is warned of."""
         contexts = [self.units.context(*pair) for pair in pairs]
         answers = self.predictor(num_samples).many(contexts, [self.units.targets(x) for x in queries])
         return [Prediction(*self.units.rows(answer), self.card.columns) for answer in answers]
@@ -205,12 +211,14 @@ class FittedModel:
         given, asked = (frame.groupby(task, sort=False).indices for frame in (contexts, X))
         pairs = [read_context(self.card.columns, contexts.iloc[given.get(name, [])], None) for name in asked]
         if len(contexts):
-            self._warn_unknown([name for name in asked if name not in given])
+            self._warn_unknown([name for name, (x, _) in zip(asked, pairs, strict=True) if not len(x)])
+        frames = [X.iloc[rows] for rows in asked.values()]
+        queries = [read_inputs(self.card.columns, rows) for rows in frames]
         self._warn_unlike(pairs)
-        queries = [X.iloc[rows] for rows in asked.values()]
-        predictions = self.predict_pairs(pairs, [read_inputs(self.card.columns, rows) for rows in queries], num_samples)
+        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        predictions = self.predict_pairs(pairs, queries, num_samples)
         parts = []
-        for name, prediction, rows in zip(asked, predictions, queries, strict=True):
+        for name, prediction, rows in zip(asked, predictions, frames, strict=True):
             part = prediction.frame(output_type, quantiles, rows)
             part = part.to_frame(output_type) if part.ndim == 1 else part
             part.insert(0, task, name)

@@ -120,7 +120,10 @@ def _directory(out: str | Path | None) -> Iterator[Path]:
         if (Path(out) / CARD).exists():
             raise RunError(f"{out} already holds a model; choose another --out")
         if has_unfinished_fit(out):
-            raise RunError(f"{out} holds an unfinished fit; continue it with 'mpnp fit --resume {out}' or choose another --out")
+            raise RunError(
+                f"{out} holds an unfinished fit; continue it with 'mpnp fit --resume {out}', remove {Path(out) / TRAINING}, or "
+                "choose another --out"
+            )
         yield Path(out) / TRAINING
         return
     with tempfile.TemporaryDirectory(prefix="mpnp-") as temporary:

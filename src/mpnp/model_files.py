@@ -10,7 +10,7 @@ from mpnp import checkpoint
 from mpnp.card import ModelCard, Seen
 from mpnp.data.curves import Columns
 from mpnp.data.normaliser import Affine, Normaliser
-from mpnp.errors import RunError
+from mpnp.errors import RunError, first_line
 from mpnp.models.catalogue import build
 from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import read_json, write_json
@@ -49,9 +49,12 @@ def load_model_files(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]
 def _load_saved(directory: Path) -> tuple[AbstractNeuralProcess, ModelCard]:
     content = read_json(directory / CARD)
     card = ModelCard.from_json(content, directory / CARD)
-    shapes = jax.eval_shape(
-        lambda: build(card.model, key=jax.random.key(0), x_dim=card.dims[0], y_dim=card.dims[1], settings=card.settings)
-    )
+    try:
+        shapes = jax.eval_shape(
+            lambda: build(card.model, key=jax.random.key(0), x_dim=card.dims[0], y_dim=card.dims[1], settings=card.settings)
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RunError(f"{directory / CARD} describes no model that this mpnp can build ({first_line(error)})") from None
     network, _ = checkpoint.load(directory / WEIGHTS, shapes)
     if content.get("weights_sha256") != _digest(directory / WEIGHTS):
         raise RunError(f"{directory / WEIGHTS} is not the file that {CARD} describes; restore both from one copy")

@@ -28,23 +28,32 @@ DRAWS_AT_ONCE = 256
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """The posterior of a quantity as equally likely values."""
+    """The posterior of a quantity as equally likely values.
+
+    A function that lacks the quantity, such as one that never crosses a threshold, has NaN; mean, spread and quantiles are
+    those of the functions that have it, and `exists` says how many these are.
+    """
 
     values: Float[np.ndarray, "draw *rest"]
 
     @property
+    def exists(self) -> Any:
+        """The probability that there is such a quantity: the share of draws that are numbers."""
+        return 1 - np.isnan(self.values).mean(axis=0)
+
+    @property
     def mean(self) -> Any:
         """Mean over the draws."""
-        return self.values.mean(axis=0)
+        return np.nanmean(self.values, axis=0)
 
     @property
     def std(self) -> Any:
         """Standard deviation over the draws."""
-        return self.values.std(axis=0)
+        return np.nanstd(self.values, axis=0)
 
     def quantile(self, level: float | Sequence[float]) -> Any:
         """The value that the quantity stays below with probability `level`."""
-        return np.quantile(self.values, level, axis=0)
+        return np.nanquantile(self.values, level, axis=0)
 
     def interval(self, probability: float = 0.9) -> tuple[Any, Any]:
         """The central interval of this probability."""
@@ -135,7 +144,7 @@ class Posterior:
         locs, scales = [], []
         for turn, start in enumerate(range(0, n, DRAWS_AT_ONCE)):
             count = min(DRAWS_AT_ONCE, n - start)
-            answer = self.model.predictor(round_up(count))(self._context, targets, seed=(seed + turn) % 2**32)
+            answer = self.model.predictor(round_up(count))(self._context, targets, seed=_seed_of_turn(seed, turn))
             for parts, part in zip((locs, scales), self.units.rows(answer), strict=True):
                 parts.append(np.resize(part, (count, *part.shape[1:])))
         values = np.concatenate(locs)
@@ -163,3 +172,8 @@ class Posterior:
         x = read_inputs(self.units.columns, X)
         self.model.warn_outside(x)
         return x
+
+
+def _seed_of_turn(seed: int, turn: int) -> int:
+    """Seeds of later turns are far from any that a user gives, so that draws of two seeds have no function in common."""
+    return int(np.random.SeedSequence([seed, turn]).generate_state(1)[0]) if turn else seed

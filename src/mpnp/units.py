@@ -55,13 +55,17 @@ class Units:
         """Inputs to predict at, as the network reads them."""
         x = self.normaliser.x.apply(x)
         if self.network_outputs == self.num_outputs:
-            return np.asarray(x, np.float32)
+            return np.asarray(_float32(x))
         nothing = np.zeros((len(x), self.num_outputs))
         return np.asarray(separate_outputs(_float32(x), _float32(nothing), jnp.asarray(nothing, bool))[0])
 
     def rows(self, predictive: Predictive) -> tuple[Functions, Functions]:
         """Means and standard deviations of the network's answer by function, input and output, in the user's units."""
         loc, scale = (np.asarray(part, np.float64) for part in (predictive.loc, predictive.scale))
+        if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
+            raise InputError(
+                "the answer is no number: an input or an observed output is too far from those of training; check units"
+            )
         shape = (len(loc), -1 if loc.size else 0, self.num_outputs)
         return self.normaliser.y.undo(loc.reshape(shape)), scale.reshape(shape) * self.normaliser.y.scale
 
@@ -71,4 +75,5 @@ def _points(x: Inputs, y: Outputs) -> PointSet:
 
 
 def _float32(array: np.ndarray) -> jnp.ndarray:
-    return jnp.asarray(array, jnp.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and the answer is refused
+        return jnp.asarray(np.asarray(array, np.float32))

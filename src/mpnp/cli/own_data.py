@@ -3,13 +3,15 @@
 import argparse
 import dataclasses
 import json
+import warnings
+from pathlib import Path
 from typing import Any
 
 from mpnp.cli.commands import given
 from mpnp.cli.scores import score_table
 from mpnp.cli.table import format_number, format_table
 from mpnp.data.curves import Columns
-from mpnp.errors import InputError
+from mpnp.errors import InputError, RunError, first_line
 from mpnp.fit_options import FitOptions
 from mpnp.models.settings import ModelSettings
 from mpnp.records import write_atomically
@@ -60,29 +62,58 @@ def predict(options: argparse.Namespace) -> None:
         picture_format(options.plot)  # a name that cannot be written is refused before the work, not after
     model = load(options.directory)
     at = read_table(options.at)
-    context = at.iloc[:0] if options.context is None else read_table(options.context)
+    if not len(at):
+        raise InputError(f"{options.at} has no rows; give the inputs to predict at, one row a point")
     column = model.card.columns.task
+    context = _context(model.card.columns, options.context)
     if options.task is not None:
         context, at = (_of_task(frame, column, options.task) for frame in (context, at))
     questions = {"quantiles": options.quantiles, "num_samples": options.num_samples}
-    many = options.context is not None and column in at.columns and column in context.columns
+    many = column in at.columns and column in context.columns
+    if not many and column in at.columns and at[column].nunique() > 1:
+        raise InputError(
+            f"{options.at} asks about {at[column].nunique()} tasks, but the context does not say which of them it is of; name "
+            f"it in a column '{column}', or choose one with --task"
+        )
     posterior = None if many and options.plot is None else _one_posterior(model, context, column, options)
     if posterior is None or many:
         prediction = model.predict_tasks(context, at, "full", **questions)
     else:
         prediction = posterior.predict(at, "full", quantiles=options.quantiles)
+    picture = None
+    if options.plot is not None and posterior is not None:  # drawn before anything is written: it may be refused
+        from mpnp.posterior_plot import posterior_figure
+
+        picture = posterior_figure(posterior, title=options.task), options.plot
     text = prediction.to_csv(index=False)
     if options.out is None:
         print(text, end="")
     else:
         write_atomically(options.out, lambda file: file.write(text.encode()))
         print(f"wrote {options.out}: {len(prediction):,} rows")
-    if options.plot is not None and posterior is not None:
+    if picture is not None:
         from mpnp.pictures import save_figure
-        from mpnp.posterior_plot import posterior_figure
 
-        save_figure(posterior_figure(posterior, title=options.task), options.plot)
+        save_figure(*picture)
         print(f"wrote {options.plot}")
+
+
+def _context(columns: Columns, path: Path | None) -> Any:
+    """The rows of the context's file, or none. A file that shows nothing is warned of: its answer is the prior's."""
+    import pandas as pd
+
+    from mpnp.data.frames import read_table
+    from mpnp.data.questions import read_context
+    from mpnp.fitted import MissingContextWarning
+
+    if path is None:
+        return pd.DataFrame(columns=[columns.task, *columns.inputs, *columns.outputs])
+    context = read_table(path)
+    if not len(read_context(columns, context, None)[0]):
+        warnings.warn(
+            f"{path} holds no observed row: the answer is from the training data alone", MissingContextWarning, stacklevel=2
+        )
+    return context
 
 
 def _of_task(frame: Any, column: str, task: str) -> Any:
@@ -101,8 +132,6 @@ def _one_posterior(model: Any, context: Any, column: str, options: argparse.Name
             f"the context holds {context[column].nunique()} tasks; choose one with --task, or name the task in the column "
             f"'{column}' of the file of --at as well (and leave out --plot)"
         )
-    if not len(context):
-        return model.condition(num_samples=options.num_samples)
     return model.condition(context, num_samples=options.num_samples)
 
 
@@ -111,7 +140,15 @@ def info(options: argparse.Namespace) -> None:
     from mpnp.fitted import load
 
     card = load(options.directory).card
-    print(json.dumps(card.to_json(), indent=2) if options.json else _card_table(card))
+    if options.json:
+        print(json.dumps(card.to_json(), indent=2))
+        return
+    try:
+        print(_card_table(card))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # what is there for people alone is not checked before
+        raise RunError(
+            f"the card of {options.directory} is damaged or incomplete ({first_line(error)}); restore it from a copy"
+        ) from None
 
 
 def _card_table(card: Any) -> str:

@@ -26,7 +26,8 @@ class Columns:
     @staticmethod
     def from_json(content: Any) -> "Columns":
         """From what `dataclasses.asdict` made."""
-        return Columns(**{**content, "inputs": tuple(content["inputs"]), "outputs": tuple(content["outputs"])})
+        names = {part: tuple(str(name) for name in content[part]) for part in ("inputs", "outputs")}
+        return Columns(**names, task=str(content["task"]), group=None if content["group"] is None else str(content["group"]))
 
     @staticmethod
     def numbered(num_inputs: int, num_outputs: int) -> "Columns":

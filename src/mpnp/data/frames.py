@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mpnp.data.curves import Columns, Curves
-from mpnp.errors import InputError, unknown_name
+from mpnp.errors import InputError, first_line, unknown_name
 
 __all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "read_table", "require_columns"]
 
@@ -31,25 +31,31 @@ def read_table(path: str | Path) -> Frame:
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             return pd.read_parquet(path)
-        _refuse_repeated_names(path)
+        _check_header(path)
         with warnings.catch_warnings():
             # Of rows longer than the header, pandas would shift or drop columns.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(path, low_memory=False, index_col=False)
+    except InputError:
+        raise
     except pd.errors.ParserWarning:
         raise InputError(f"{path} has rows with more cells than its header has names; give every column a name") from None
     except ImportError:
         raise InputError(f"reading {path} needs pyarrow; install it with: pip install 'mpnp[parquet]'") from None
     except (OSError, ValueError, EOFError, OverflowError) as error:  # pandas' and pyarrow's own errors are ValueErrors
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"cannot read {path} as a table ({reason}); expected CSV with a header line, or Parquet") from None
+        raise InputError(
+            f"cannot read {path} as a table ({first_line(error)}); expected CSV with a header line, or Parquet"
+        ) from None
 
 
-def _refuse_repeated_names(path: Path) -> None:
-    """Pandas would rename the second column of a name without a word."""
+def _check_header(path: Path) -> None:
+    """Refuse what pandas would pass over: it renames the second column of a name, and takes other separators for text."""
     pd = _pandas()
     header = pd.read_csv(path, header=None, nrows=1, dtype=str)
     names = [str(name) for name in header.iloc[0]] if len(header) else []
+    for sign, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and sign in names[0] and names[0].replace(sign, "").isprintable():
+            raise InputError(f"{path} separates its columns by {word}; write it with commas, and numbers with points")
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InputError(f"{path} has more than one column named '{repeated[0]}'; give every column a name of its own")
@@ -80,7 +86,8 @@ def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:
     values = frame[column].iloc[rows].unique()
     if len(values) != 1:
         raise InputError(
-            f"the rows of one task have {len(values)} values of '{column}', such as {values[0]!r} and {values[1]!r}; "
+            f"the rows of one task have {len(values)} values of '{column}', such as {_plain(values[0])!r} and "
+            f"{_plain(values[1])!r}; "
             "a task must lie in one part of the split"
         )
     if frame[column].iloc[rows].isna().any():
@@ -109,7 +116,8 @@ def require_columns(frame: Frame, wanted: Sequence[str]) -> None:
 def numeric_columns(frame: Frame, names: Sequence[str], *, allow_missing: bool) -> Float[np.ndarray, "row column"]:
     """Columns as float64. Dates, also as text like 2024-05-31, count in days since 1970; all else must be a number."""
     require_columns(frame, names)
-    columns = [_numbers(frame[name], name) for name in names]
+    remedy = "leave it empty if unknown" if allow_missing else "drop such rows: an input must be a finite number"
+    columns = [_numbers(frame[name], name, remedy) for name in names]
     matrix = np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
     for name, values in zip(names, columns, strict=True):
         bad = np.isinf(values) if allow_missing else ~np.isfinite(values)
@@ -117,9 +125,7 @@ def numeric_columns(frame: Frame, names: Sequence[str], *, allow_missing: bool) 
             row, count = int(np.argmax(bad)), int(bad.sum())
             what = "is infinite" if allow_missing or np.isinf(values[row]) else "is missing"
             more = f" (and {count - 1} more)" if count > 1 else ""
-            raise InputError(
-                f"column '{name}' {what} in row {row}{more}; drop such rows, or repair them: an input must be a finite number"
-            )
+            raise InputError(f"column '{name}' {what} in row {row}{more}; repair it, or {remedy}")
     return matrix
 
 
@@ -134,7 +140,7 @@ def _days(stamps: Any) -> Float[np.ndarray, " row"]:
     return ((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(np.float64)
 
 
-def _numbers(column: Any, name: str) -> Float[np.ndarray, " row"]:
+def _numbers(column: Any, name: str, remedy: str) -> Float[np.ndarray, " row"]:
     pd = _pandas()
     if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
         return _days(pd.to_datetime(column, utc=True))
@@ -148,7 +154,5 @@ def _numbers(column: Any, name: str) -> Float[np.ndarray, " row"]:
             return _days(stamps)
     if text.any():
         row = int(np.argmax(text.to_numpy()))
-        raise InputError(
-            f"column '{name}' must hold numbers, but row {row} is {column.iloc[row]!r}; repair it, or leave it empty if unknown"
-        )
+        raise InputError(f"column '{name}' must hold numbers, but row {row} is {column.iloc[row]!r}; repair it, or {remedy}")
     return numbers.to_numpy(np.float64, na_value=np.nan)

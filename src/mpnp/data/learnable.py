@@ -19,6 +19,9 @@ __all__ = ["MAX_POINTS", "LearningTable"]
 MAX_POINTS = 128
 """Points of a curve that a training task holds at most; longer curves are seen through as many, drawn anew."""
 
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Between these, sums of squares neither vanish nor overflow."""
+
 
 @dataclasses.dataclass(frozen=True)
 class LearningTable:
@@ -35,6 +38,11 @@ class LearningTable:
     def __post_init__(self) -> None:
         if self.context not in CONTEXTS:
             raise unknown_name("context", str(self.context), CONTEXTS, f"Choose one of: {', '.join(CONTEXTS)}.")
+        names = (*self.curves.columns.inputs, *self.curves.columns.outputs)
+        for name, values in zip(names, np.hstack([self.curves.x, self.curves.y]).T, strict=True):
+            size = np.nanmax(np.abs(values), initial=0.0)
+            if size and not SMALLEST <= size <= LARGEST:
+                raise InputError(f"the column '{name}' reaches {size:g}, too far from 1 to compute with; choose other units")
         for name, values in zip(self.curves.columns.outputs, self.parts["train"].y.T, strict=True):
             if np.isnan(values).all():
                 raise InputError(
