@@ -321,6 +321,8 @@ def test_from_files_to_a_completed_picture_on_the_command_line(folder, tmp_path,
     assert run("train", "--model", "cnp", "--task", "mnist", "--steps", 2, *small, "--out", out, "--quiet") == 0
     assert run("evaluate", out, "--num-tasks", 4, "--json") == 0
     assert '"data": "subset: 16 train, 4 validation, 6 test"' in capsys.readouterr().out
+    assert run("evaluate", out, "--num-tasks", 4) == 0
+    assert "\ndata: subset: 16 train, 4 validation, 6 test\n" in capsys.readouterr().out
     Image.fromarray(DIGITS[0]).save(picture)
     assert run("complete", out, picture, "--keep", "10%", "--out", tmp_path / "done.png") == 0
     assert "78 of 784 pixels shown" in capsys.readouterr().out
