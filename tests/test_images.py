@@ -14,16 +14,18 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy.io import savemat
+from scipy.stats import norm
 
 from models import SETTINGS
 from mpnp import stores
 from mpnp.cli import main
-from mpnp.completion import choose_pixels, complete, completion_figure, read_keep
+from mpnp.completion import Completion, choose_pixels, complete, completion_figure, read_keep
 from mpnp.errors import InputError
 from mpnp.images import sets
 from mpnp.images.sets import IMAGE_SETS, download, prepare, prepare_own
 from mpnp.images.shape import read_picture
 from mpnp.models.catalogue import build
+from mpnp.networks.predictive import Predictive
 from mpnp.tasks.catalogue import find_problem, task_dims
 from mpnp.tasks.image_sets import store_of
 from mpnp.tasks.images import CompletionFamily, PixelFamily, positions
@@ -133,6 +135,18 @@ def damage(content, folder, name):
     (folder / name).write_bytes(content)
 
 
+def spoil_a_face(folder):
+    """A byte of the first picture, in the middle of the zip file, is another one."""
+    archive = folder / "img_align_celeba.zip"
+    content = bytearray(archive.read_bytes())
+    content[100] ^= 0xFF
+    archive.write_bytes(content)
+
+
+def write_small_digits(folder):
+    (folder / f"{IDX}.gz").write_bytes(gzip.compress(idx_bytes(DIGITS[:, ::2, ::2])))
+
+
 IDX = "train-images-idx3-ubyte"
 
 
@@ -159,6 +173,8 @@ IDX = "train-images-idx3-ubyte"
         ),
         ("celeba", lambda folder: (folder / "img_align_celeba.zip").unlink(), "neither img_align_celeba nor"),
         ("celeba", functools.partial(damage, b"PK", name="img_align_celeba.zip"), "cannot be read"),
+        ("celeba", spoil_a_face, "000001.png of .*img_align_celeba cannot be read .*; fetch CelebA again"),
+        ("mnist", write_small_digits, "images of 14 x 14 x 1, but those of mnist are 28 x 28 x 1"),
         (
             "celeba",
             functools.partial(damage, b"1.png 0\n2.png 1\n3.png 2\n", name="list_eval_partition.txt"),
@@ -179,7 +195,8 @@ def test_damage_is_named_with_the_file_and_nothing_is_kept(folder, name, spoil, 
 @pytest.mark.parametrize(
     "content, complaint",
     [
-        (np.zeros((12, 8, 8)), "must hold bytes"),
+        (np.zeros((12, 8, 8)), r"must hold bytes .* holds float64 of \(12, 8, 8\)$"),
+        (np.zeros((12, 257, 8), np.uint8), "too large; make them 256 x 256 at most"),
         (np.zeros((12, 8, 8, 2), np.uint8), "must hold bytes"),
         (np.zeros((3, 8, 8), np.uint8), "holds 3 images; at least 10"),
     ],
@@ -292,7 +309,60 @@ def test_a_completion_depends_on_the_pixels_shown_alone(name):
     assert len(figure.axes) == 2 * (4 + (0 if name == "cnp" else 3))
 
 
-def test_a_picture_is_cut_to_the_proportions_of_the_model(tmp_path):
+def test_the_likelihood_of_pixels_shown_is_that_of_the_gaussians_predicted_there():
+    shown, image = np.array([[True, False], [False, True]]), np.array([[[255], [7]], [[9], [0]]], np.uint8)
+    predictive = Predictive(jnp.array([[[0.5], [9.0], [9.0], [-0.5]]]), jnp.array([[[0.1], [9.0], [9.0], [0.2]]]))
+    expected = np.mean(norm.logpdf([0.5, -0.5], [0.5, -0.5], [0.1, 0.2]))
+    np.testing.assert_allclose(Completion(image, shown, predictive).log_likelihood, expected, rtol=1e-6)
+
+
+def save_digit(path, ink, paper):
+    digit = np.full((28, 28), paper, np.uint8)
+    digit[4:24, 13:16] = ink
+    Image.fromarray(digit).save(path)
+
+
+@pytest.mark.filterwarnings("always:do not trust:UserWarning")
+def test_only_a_picture_unlike_those_of_training_is_warned_about(tmp_path, capsys):
+    """A one, white on black as MNIST's are, and the same as ink on paper."""
+    for ink, paper in ((255, 0), (0, 255)):
+        save_digit(tmp_path / "one.png", ink, paper)
+        assert run("complete", "mpanp-mnist", tmp_path / "one.png", "--out", tmp_path / "done.png", "--num-samples", 2) == 0
+        assert ("mpnp: warning: do not trust this completion" in capsys.readouterr().err) == (paper == 255)
+
+
+@pytest.mark.parametrize("height, width", [(8, 8), (4, 16)])
+def test_a_figure_is_as_high_as_its_rows(height, width):
+    """Panels fill the figure but for titles and labels, whatever the proportions."""
+    image, shown = np.zeros((height, width, 1), np.uint8), choose_pixels(height, width, 5, 0)
+    predictive = Predictive(jnp.zeros((3, height * width, 1)), jnp.ones((3, height * width, 1)))
+    figure = completion_figure(dict.fromkeys("abc", Completion(image, shown, predictive)))
+    figure.draw_without_rendering()
+    panels = [ax.get_position() for ax in figure.axes]
+    assert min(panel.y0 for panel in panels) < 0.08
+    gaps = {round(above.y0 - below.y1, 3) * figure.get_figheight() for above, below in zip(panels, panels[7:], strict=False)}
+    assert 0 < max(gaps) < 0.2
+
+
+def test_a_picture_is_turned_as_the_camera_was_held(tmp_path):
+    upright = np.arange(0, 240, 15, dtype=np.uint8).reshape(4, 4)
+    orientation = Image.Exif()
+    orientation[0x0112] = 6  # to be turned clockwise by a quarter
+    Image.fromarray(np.rot90(upright)).save(tmp_path / "turned.png", exif=orientation)
+    np.testing.assert_array_equal(read_picture(tmp_path / "turned.png", (4, 4, 1))[..., 0], upright)
+
+
+@pytest.mark.parametrize("mode, clear, black", [("RGBA", (0, 0, 0, 0), (0, 0, 0, 255)), ("LA", (0, 0), (0, 255))])
+def test_a_transparent_picture_lies_on_white(tmp_path, mode, clear, black):
+    picture = Image.new(mode, (4, 4), clear)
+    picture.putpixel((1, 2), black)
+    picture.save(tmp_path / "clear.png")
+    expected = np.full((4, 4, 3), 255)
+    expected[2, 1] = 0
+    np.testing.assert_array_equal(read_picture(tmp_path / "clear.png", (4, 4, 3)), expected)
+
+
+def test_a_picture_is_cut_to_the_proportions_of_the_model(tmp_path, monkeypatch):
     path = tmp_path / "wide.png"
     picture = np.zeros((40, 100), np.uint8)
     picture[:, 30:70] = 200
@@ -303,6 +373,9 @@ def test_a_picture_is_cut_to_the_proportions_of_the_model(tmp_path):
     Image.fromarray(ramp).save(path)  # 16 bits a pixel
     small = read_picture(path, (8, 8, 1))
     assert small.min() < 30 and small.max() > 225 and len(np.unique(small)) > 5
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000)
+    with pytest.raises(InputError, match=r"wide\.png has more pixels than any photograph; save it smaller"):
+        read_picture(path, (8, 8, 1))
     path.write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"wide\.png cannot be read as a picture"):
         read_picture(path, (8, 8, 1))
@@ -312,6 +385,7 @@ def run(*arguments) -> int:
     return main([str(argument) for argument in arguments])
 
 
+@pytest.mark.filterwarnings("ignore:do not trust:UserWarning")  # after two steps on noise
 def test_from_files_to_a_completed_picture_on_the_command_line(folder, tmp_path, capsys):
     write_digits(folder)
     assert run("data", "mnist", "--from", folder) == 0
@@ -321,6 +395,8 @@ def test_from_files_to_a_completed_picture_on_the_command_line(folder, tmp_path,
     assert run("train", "--model", "cnp", "--task", "mnist", "--steps", 2, *small, "--out", out, "--quiet") == 0
     assert run("evaluate", out, "--num-tasks", 4, "--json") == 0
     assert '"data": "subset: 16 train, 4 validation, 6 test"' in capsys.readouterr().out
+    assert run("evaluate", out, "--num-tasks", 4) == 0
+    assert "\ndata: subset: 16 train, 4 validation, 6 test\n" in capsys.readouterr().out
     Image.fromarray(DIGITS[0]).save(picture)
     assert run("complete", out, picture, "--keep", "10%", "--out", tmp_path / "done.png") == 0
     assert "78 of 784 pixels shown" in capsys.readouterr().out
@@ -338,7 +414,12 @@ def test_from_files_to_a_completed_picture_on_the_command_line(folder, tmp_path,
         (("data", "images/", "--from", "x"), "plain name"),
         (("data", "images/..", "--from", "."), "plain name"),
         (("data", "images//tmp/photos", "--from", "."), "plain name"),
-        (("data", "images/own", "--from", ".", "--size", "0"), "--size must be at least 3"),
+        (("data", "images/own", "--from", ".", "--size", "0"), "--size must lie between 3 and 256"),
+        (("data", "images/own", "--from", ".", "--size", "100000"), "--size must lie between 3 and 256"),
+        (("data", "images/own", "--from", "nowhere.npy"), "nowhere.npy does not exist"),
+        (("data", "images/own", "--from", "nowhere.npy", "--channels", "1"), "for folders of your own pictures"),
+        (("data", "mnist", "--from", ".", "--size", "14"), "for folders of your own pictures"),
+        (("data", "lotka-volterra", "--from", "."), "is simulated, from no file"),
         (("data", "celeba", "--download"), "may not be fetched by a program"),
         (
             ("train", "--model", "cnp", "--task", "images/cats"),

@@ -24,6 +24,9 @@ __all__ = ["Completion", "choose_pixels", "complete", "completion_figure", "read
 UNKNOWN = np.array([0.35, 0.45, 0.65])
 """The colour of pixels that were not shown to the model."""
 
+PANEL = 1.3
+"""Inches from one column of a figure to the next."""
+
 NUM_DRAWS = 4
 """Completed images that a figure shows beside their mean."""
 
@@ -50,6 +53,11 @@ class Completion:
     def draws(self) -> Float[np.ndarray, "sample height width channel"]:
         """Whole images that fit the pixels shown."""
         return np.stack([self._picture(draw) for draw in self.predictive.loc])
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of the pixels shown, a pixel. Colours lie in an interval of length one: random ones have 0."""
+        return float(self.predictive.log_prob(_values(self.image))[jnp.asarray(self.shown.ravel())].mean())
 
     def _picture(self, values: Float[jax.Array, "pixel channel"]) -> Float[np.ndarray, "height width channel"]:
         return np.clip(np.asarray(values).reshape(self.image.shape) + 0.5, 0, 1)
@@ -84,7 +92,7 @@ def complete(
     """What the model makes of an image of which only some pixels are shown."""
     if (model.x_dim, model.y_dim) != (2, image.shape[-1]):
         raise InputError(f"this model reads {model.x_dim} inputs and {model.y_dim} channels; the image has {image.shape[-1]}")
-    where, pixels = positions(*shown.shape), np.asarray(colours(jnp.asarray(image.reshape(-1, image.shape[-1]))))
+    where, pixels = positions(*shown.shape), np.asarray(_values(image))
     context = PointSet.observed(where[shown.ravel()], pixels[shown.ravel()])
     return Completion(image, shown, Predictor(model, num_samples=num_samples)(context, where))
 
@@ -94,7 +102,8 @@ def completion_figure(rows: dict[str, Completion], *, num_draws: int = NUM_DRAWS
     most = max(min(num_draws, len(row.predictive.loc)) if len(row.predictive.loc) > 1 else 0 for row in rows.values())
     titles = ["original", "context", "mean", "standard deviation", *(f"draw {number + 1}" for number in range(most))]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(1.3 * len(titles) + 0.5, 1.45 * len(rows) + 0.3), layout="constrained")
+        height = sum(PANEL * row.image.shape[0] / row.image.shape[1] for row in rows.values())
+        figure = Figure(figsize=(PANEL * len(titles) + 0.5, height + 0.3), layout="constrained")
         axes = figure.subplots(len(rows), len(titles), squeeze=False)
         for ax, title in zip(axes[0], titles, strict=True):
             ax.set_title(title, fontsize="small")
@@ -111,8 +120,12 @@ def completion_figure(rows: dict[str, Completion], *, num_draws: int = NUM_DRAWS
                 _show(ax, draw)
             for ax in line:
                 ax.set(xticks=[], yticks=[], box_aspect=row.image.shape[0] / row.image.shape[1])  # the empty ones too
-                ax.spines[:].set_visible(False)
+                ax.spines[:].set(visible=ax.has_data(), color="0.8", linewidth=0.5)  # else white pictures end nowhere
     return figure
+
+
+def _values(image: UInt8[np.ndarray, "height width channel"]) -> Float[jax.Array, "pixel channel"]:
+    return colours(jnp.asarray(image.reshape(-1, image.shape[-1])))
 
 
 def _show(ax: Axes, picture: Float[np.ndarray, "height width channel"]) -> None:

@@ -278,8 +278,8 @@ def _add_data(subparsers: Any) -> None:
         "--from", dest="folder", type=Path, metavar="PATH", help="folder of the official files, or of your own pictures"
     )
     parser.add_argument("--download", action="store_true", help="fetch the official files, and check them")
-    parser.add_argument("--size", type=int, default=32, help="height and width of your own pictures (default 32)")
-    parser.add_argument("--channels", type=int, default=3, choices=(1, 3), help="1 for grey, 3 for colour (default 3)")
+    parser.add_argument("--size", type=int, help="height and width of your own pictures (default 32)")
+    parser.add_argument("--channels", type=int, choices=(1, 3), help="of your own: 1 for grey, 3 for colour (default 3)")
 
 
 def _add_complete(subparsers: Any) -> None:

@@ -38,5 +38,6 @@ def score_table(record: dict[str, Any]) -> str:
             f"{evaluation['num_tasks']:,} test tasks, K = {evaluation['num_samples']}; trained on {training['task']}, "
             f"{training['best_step']:,} of {training['recipe']['steps']:,} steps of {training['recipe']['batch_size']} "
             f"tasks, {training['cpu_seconds']:,.0f} CPU-seconds, seed {training['seed']}",
+            *([f"data: {record['data']}"] if record["data"] else []),
         ]
     )

@@ -28,7 +28,7 @@ def read_faces(folder: Path) -> dict[str, UInt8[np.ndarray, "image 32 32 3"]]:
             faces = np.empty((len(of_part), SIZE, SIZE, 3), np.uint8)
             for number, name in enumerate(tqdm(of_part, desc=f"decoding {part}", unit="face", disable=None)):
                 with open_picture(name) as file:
-                    faces[number] = read_picture(file, (SIZE, SIZE, 3), name)
+                    faces[number] = read_picture(file, (SIZE, SIZE, 3), f"{name} of {folder / PICTURES}", "fetch CelebA again")
             parts[part] = faces
         return parts
     finally:

@@ -30,13 +30,14 @@ def read_own_images(path: Path, size: int, channels: int) -> UInt8[np.ndarray, "
 def _read_array(path: Path) -> UInt8[np.ndarray, "image height width channels"]:
     try:
         images = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; name a .npy file or a folder of pictures with --from") from None
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path} cannot be read as an array ({error}); save it with numpy.save") from None
-    if images.ndim == 3:
-        images = images[..., None]
-    if images.ndim != 4 or images.shape[-1] not in (1, 3) or images.dtype != np.uint8 or 0 in images.shape:
+    shape = images.shape if images.ndim != 3 else (*images.shape, 1)
+    if len(shape) != 4 or shape[-1] not in (1, 3) or images.dtype != np.uint8 or 0 in shape:
         raise InputError(
             f"{path} must hold bytes (uint8) of shape (images, height, width) or (images, height, width, 1 or 3), "
             f"but it holds {images.dtype} of {images.shape}"
         )
-    return images
+    return images.reshape(shape)

@@ -15,9 +15,12 @@ from mpnp.images.folder import read_own_images
 from mpnp.images.house_numbers import read_house_numbers
 from mpnp.images.idx import read_idx_images
 from mpnp.stores import data_directory, save_arrays
-from mpnp.tasks.image_sets import store_of
+from mpnp.tasks.image_sets import OWN, SHAPES, store_of
 
 __all__ = ["IMAGE_SETS", "ImageSet", "download", "prepare", "prepare_own"]
+
+LARGEST = 256
+"""Height and width of the largest images: all pixels of one are predicted at once."""
 
 Parts = dict[str, UInt8[np.ndarray, "image height width channels"]]
 
@@ -82,6 +85,9 @@ def prepare(name: str, folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name the one that holds the files of {name} with --from")
     parts = IMAGE_SETS[name].read(folder)
+    if parts["train"].shape[1:] != SHAPES[name]:
+        found, expected = (" x ".join(map(str, shape)) for shape in (parts["train"].shape[1:], SHAPES[name]))
+        raise InputError(f"{folder} holds images of {found}, but those of {name} are {expected}; prepare it as {OWN}NAME")
     counts = {part: len(images) for part, images in parts.items()}
     return _keep(name, parts, {"subset": counts != dict(IMAGE_SETS[name].official)})
 
@@ -89,8 +95,8 @@ def prepare(name: str, folder: Path) -> dict[str, Any]:
 def prepare_own(name: str, path: Path, *, size: int = 32, channels: int = 3) -> dict[str, Any]:
     """Keep a user's own images, a tenth of them each for validation and for the test, drawn with a fixed seed."""
     store_of(name)  # a name that cannot be is refused before the work
-    if size < 3:
-        raise InputError(f"--size must be at least 3, got {size}")
+    if not 3 <= size <= LARGEST:
+        raise InputError(f"--size must lie between 3 and {LARGEST}, got {size}")
     images = read_own_images(path, size, channels)
     if len(images) < 10:
         raise InputError(f"{path} holds {len(images)} images; at least 10 are needed to train, validate and test")
@@ -123,6 +129,8 @@ def _keep(name: str, parts: Parts, about: dict[str, Any]) -> dict[str, Any]:
     height, width, channels = shape = parts["train"].shape[1:]
     if height * width < 6:
         raise InputError(f"{name}: images of {height} x {width} pixels are too small; six pixels are the least")
+    if max(height, width) > LARGEST:
+        raise InputError(f"{name}: images of {height} x {width} pixels are too large; make them {LARGEST} x {LARGEST} at most")
     for part, images in parts.items():
         if images.shape[1:] != shape:
             raise InputError(f"{name}: images of the {part} part are {images.shape[1:]}, those of training {shape}")
