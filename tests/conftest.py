@@ -13,9 +13,13 @@ os.environ["MPNP_CACHE"] = "off"  # a program that an earlier run kept must not 
 
 import jax
 import pytest
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 install_import_hook("mpnp", "beartype.beartype").__enter__()
+
+settings.register_profile("fixed", derandomize=True)  # the same examples in every run
+settings.load_profile("fixed")
 
 gc.set_threshold(200_000, 20, 50)  # compiled programs are millions of objects that live on: to search them often is slow
 

@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except MpnpError as error:
-        print(f"mpnp: error: {error}", file=sys.stderr)
+        print(f"mpnp: error: {' '.join(str(error).splitlines())}", file=sys.stderr)  # names may hold any character
         return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
     except KeyboardInterrupt:
         print("mpnp: interrupted", file=sys.stderr)
