@@ -69,8 +69,11 @@ class ModelCard:
                 raise ValueError("the normaliser's scales are not positive and finite")
         if {self.seen.low.shape, self.seen.high.shape} != {(len(self.columns.inputs),)}:
             raise ValueError("the range seen in training has not one bound for each input")
-        if self.reference is not None and not self.reference.sizes.shape == self.reference.scores.shape != ():
-            raise ValueError("the reference has not one score for each size")
+        if (reference := self.reference) is not None:
+            if not reference.sizes.shape == reference.scores.shape != ():
+                raise ValueError("the reference has not one score for each size")
+            if (reference.sizes < 0).any() or not np.isfinite(reference.scores).all():
+                raise ValueError("the reference has sizes below zero, or scores that are not finite")
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries."""
