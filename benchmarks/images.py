@@ -70,11 +70,13 @@ def make_record(name: str, model: str, directory: Path) -> dict[str, Any]:
 
 
 def draw(runs: Path) -> None:
-    """Digits completed by all models, and by MPANP; only digits are shown, no faces."""
+    """Digits completed by all models, and by the MPANP that comes with the package; only digits are shown, no faces."""
     models = {
         name: load_model(runs / "mnist" / name)[0] for name in PAPER_MODELS if RunDirectory(runs / "mnist" / name).best.exists()
     }
-    for name, figure in digit_figures(models, EFFORTS["mnist"].num_samples).items():
+    num_samples = EFFORTS["mnist"].num_samples
+    packaged = digit_figures({"mpanp": load_model("mpanp-mnist")[0]}, num_samples)
+    for name, figure in (digit_figures(models, num_samples) | {"mpanp": packaged["mpanp"]}).items():
         save_figure(figure, RESULTS / f"{name}.png")
 
 

@@ -66,11 +66,12 @@ def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
 
 
 def draw(records: dict[str, Any]) -> None:
-    """A panel a model: validation log-likelihood against CPU-seconds."""
+    """A panel a model that has a record: validation log-likelihood against CPU-seconds."""
+    models = [model for model in PAPER_STEPS if any(record["config"]["model"] == model for record in records.values())]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.2 * len(PAPER_STEPS), 3.2), layout="constrained")
-        axes = figure.subplots(1, len(PAPER_STEPS), squeeze=False)[0]
-        for ax, model in zip(axes, PAPER_STEPS, strict=True):
+        figure = Figure(figsize=(3.2 * len(models), 3.2), layout="constrained")
+        axes = figure.subplots(1, len(models), squeeze=False)[0]
+        for ax, model in zip(axes, models, strict=True):
             for name, color in (
                 (f"{model}-adam-middle", "#9ecae1"),
                 (f"{model}-adam-largest", "#08519c"),
