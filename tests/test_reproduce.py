@@ -14,6 +14,7 @@ from mpnp.reproduce.artefacts import ARTEFACTS
 from mpnp.reproduce.budgets import BUDGETS
 from mpnp.reproduce.comparisons import compare, paired_bootstrap
 from mpnp.reproduce.jobs import Job, Outcome
+from mpnp.reproduce.limits import Ceiling, find_ceiling
 from mpnp.reproduce.paper import METRICS, paper_row, paper_rows
 from mpnp.reproduce.plan import PLANS, matched_width
 from mpnp.reproduce.render import latex
@@ -319,6 +320,16 @@ def test_a_table_cell_by_cell(tmp_path):
         ["rbf", "exact GP, kernel known", "", "9.000", "9.000", "", "", "", "", ""],
     ]  # fmt: skip
     assert "± is the standard error over test tasks" in table.caption and "2 steps of 2 tasks, adam" in table.caption
+
+
+def test_without_records_the_ceiling_is_that_of_the_most_tasks(tmp_path):
+    few, many = ({"floored": {"target": {"mean": value}}} for value in (0.25, 0.5))
+    content = {"evaluation": {"num_tasks": 3}, "inferred": few}
+    write_json(tmp_path / "t-noise.json", content)
+    write_json(tmp_path / "rbf.json", content | {"carried_over": {"num_tasks": 4_000, "inferred": many}})
+    assert find_ceiling(tmp_path, "t-noise", []) == Ceiling({"target": 0.25}, 3, "the first 3 test tasks")
+    assert find_ceiling(tmp_path, "rbf", []) == Ceiling({"target": 0.5}, 4_000, "the first 4,000 test tasks")
+    assert find_ceiling(tmp_path, "matern", []) is None
 
 
 def test_with_seeds_the_spread_is_theirs_and_missing_ones_are_counted(tmp_path):

@@ -37,16 +37,19 @@ def known_kernel(records: Sequence[Record]) -> dict[str, float] | None:
 def find_ceiling(folder: Path, tested_on: str, records: Sequence[Record]) -> Ceiling | None:
     """The ceiling on the tasks of these records, if `benchmarks/ceilings.py` has left one in the folder.
 
-    It is known on the first tasks only. Where the exact posterior is known on all of them, what it costs to infer the
-    kernel's parameters is taken from the first ones: that difference varies far less between tasks than either score.
+    It is known on the first tasks, or as carried over to more of them. Where the exact posterior is known on all of them, what it
+    costs to infer the kernel's parameters is taken from the first ones: that difference varies far less between tasks than
+    either score.
     """
     path = folder / f"{tested_on}.json"
     if not path.exists():
         return None
     content: dict[str, Any] = read_json(path)
-    num_tasks, known = content["evaluation"]["num_tasks"], known_kernel(records)
+    known = known_kernel(records)
     if known is None:
-        inferred = {metric: summary["mean"] for metric, summary in content["inferred"][FLOORED].items()}
+        found = content.get("carried_over", content)
+        num_tasks = found.get("num_tasks", content["evaluation"]["num_tasks"])
+        inferred = {metric: summary["mean"] for metric, summary in found["inferred"][FLOORED].items()}
         return Ceiling(inferred, num_tasks, f"the first {num_tasks:,} test tasks")
     cost = content["known_minus_inferred"][FLOORED]
     scores = {metric: known[metric] - summary["mean"] for metric, summary in cost.items() if metric in known}
