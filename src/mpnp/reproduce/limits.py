@@ -37,9 +37,9 @@ def known_kernel(records: Sequence[Record]) -> dict[str, float] | None:
 def find_ceiling(folder: Path, tested_on: str, records: Sequence[Record]) -> Ceiling | None:
     """The ceiling on the tasks of these records, if `benchmarks/ceilings.py` has left one in the folder.
 
-    It is known on the first tasks, or as carried over to more of them. Where the exact posterior is known on all of them, what it
-    costs to infer the kernel's parameters is taken from the first ones: that difference varies far less between tasks than
-    either score.
+    It is known on the first tasks, or as carried over to more of them. Where the exact posterior is known on all of them, what
+    it costs to infer the kernel's parameters is taken from the first ones: that difference varies far less between tasks
+    than either score.
     """
     path = folder / f"{tested_on}.json"
     if not path.exists():
