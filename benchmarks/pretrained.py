@@ -4,7 +4,8 @@
     python benchmarks/pretrained.py --draw-only
 
 Needs the records of `mpnp reproduce regression` and `images`; a model whose run is gone is trained again. A model that is there
-already stays, unless the campaign's was better on validation tasks. The table of all of them goes to `results/pretrained`.
+already stays, unless the campaign's was better on validation tasks; that of digits was trained longer (docs/images.md). The
+table of all of them goes to `results/pretrained`.
 """
 
 import argparse
