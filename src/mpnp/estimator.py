@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mpnp.data.curves import Columns, Curves
-from mpnp.data.frames import curves_from_frame, is_frame, read_table
+from mpnp.data.frames import curves_from_frame, is_frame, plain_number, read_table
 from mpnp.errors import InputError
 from mpnp.fit_options import FitOptions
 from mpnp.fitted import NUM_SAMPLES, FittedModel
@@ -85,14 +85,14 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         """
         if y is not None:
             raise InputError("fit takes many tasks, each with its own X and y: pass a list of pairs (X, y) and no y beside it")
-        chosen: dict[str, Any] = {"batch_size": _plain(self.batch_size), "num_samples": _plain(self.num_samples)}
+        chosen: dict[str, Any] = {"batch_size": plain_number(self.batch_size), "num_samples": plain_number(self.num_samples)}
         chosen |= {"optimizer": self.optimizer, "learning_rate": self.learning_rate}
-        chosen |= {"patience": _plain(self.patience), "mixing": self.mixing}
+        chosen |= {"patience": plain_number(self.patience), "mixing": self.mixing}
         options = FitOptions(
             model=self.model,
             context=context or self.context,
             max_minutes=self.max_minutes,
-            steps=_plain(self.steps),
+            steps=plain_number(self.steps),
             validation=self.validation,
             test=self.test,
             seed=_seed(self.random_state),
@@ -162,8 +162,3 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _plain(value: Any) -> Any:
-    """Searches over settings hand out numpy's numbers."""
-    return value.item() if isinstance(value, np.generic) else value

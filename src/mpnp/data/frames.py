@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from mpnp.data.curves import Columns, Curves
 from mpnp.errors import InputError, first_line, unknown_name
 
-__all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "read_table", "require_columns"]
+__all__ = ["Frame", "curves_from_frame", "is_frame", "numeric_columns", "plain_number", "read_table", "require_columns"]
 
 Frame = Any
 """A pandas frame. pandas is imported where it is needed and not before: it takes half a second."""
@@ -76,7 +76,7 @@ def curves_from_frame(frame: Frame, columns: Columns) -> Curves:
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     groups = None if columns.group is None else [_group(frame, columns.group, part) for part in rows]
     return Curves.from_pairs(
-        [(x[part], y[part]) for part in rows], names=[_plain(name) for name in names], groups=groups, columns=columns
+        [(x[part], y[part]) for part in rows], names=[plain_number(name) for name in names], groups=groups, columns=columns
     )
 
 
@@ -86,18 +86,19 @@ def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:
     values = frame[column].iloc[rows].unique()
     if len(values) != 1:
         raise InputError(
-            f"the rows of one task have {len(values)} values of '{column}', such as {_plain(values[0])!r} and "
-            f"{_plain(values[1])!r}; "
+            f"the rows of one task have {len(values)} values of '{column}', such as {plain_number(values[0])!r} and "
+            f"{plain_number(values[1])!r}; "
             "a task must lie in one part of the split"
         )
     if frame[column].iloc[rows].isna().any():
         raise InputError(
             f"the group column '{column}' is empty in row {int(rows[0])}; every task must say which group it is of"
         )
-    return _plain(values[0])
+    return plain_number(values[0])
 
 
-def _plain(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
+    """A number of numpy's as Python's own; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
