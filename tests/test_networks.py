@@ -9,7 +9,7 @@ import pytest
 
 from models import assert_trees_close, small_model
 from mpnp.networks.attention import KeyValues, MultiHeadAttention, _mean_of_union, _standardize
-from mpnp.networks.product import product
+from mpnp.networks.product import NARROW, product
 from mpnp.tasks.task import PointSet
 
 RNG = np.random.default_rng(0)
@@ -44,9 +44,10 @@ def test_lifting_is_chosen_where_it_spares_work():
     assert not attention._lifting_pays(num_queries=50, num_rows=50, row_dim=256)
 
 
+@pytest.mark.parametrize("width", [NARROW, NARROW + 1])
 @pytest.mark.parametrize("function", [jnp.matmul, product], ids=["matmul", "product"])
-def test_a_product_has_the_values_and_gradients_of_a_matrix_product(function):
-    rows, weight, many_weights = normal(4, 3, 5), normal(5, 2), normal(4, 5, 2)
+def test_a_product_has_the_values_and_gradients_of_a_matrix_product(function, width):
+    rows, weight, many_weights = normal(4, 3, 5), normal(5, width), normal(4, 5, width)
 
     def total(rows, weight):
         return jnp.sum(jnp.sin(function(rows, weight)))
@@ -67,7 +68,7 @@ def test_a_product_has_the_values_and_gradients_of_a_matrix_product(function):
         assert_trees_close(got, wanted, **CLOSE)
         each = jax.vmap(jax.grad(total, (0, 1)), axes)(inputs, weights)
         assert_trees_close(each, jax.vmap(jax.grad(oracle, (0, 1)), axes)(inputs, weights), **CLOSE)
-    assert product(jnp.zeros((2, 0, 5)), weight).shape == (2, 0, 2)
+    assert product(jnp.zeros((2, 0, 5)), weight).shape == (2, 0, width)
 
 
 def softmax_attention(attention, query, keys, values, weights):
