@@ -9,20 +9,20 @@ import pytest
 from models import NUM_SAMPLES, assert_trees_close, small_model
 from mpnp import pieces
 from mpnp.models.catalogue import MODELS
-from mpnp.pieces import batch_gradient, context_sizes, piece_size
+from mpnp.pieces import Slots, batch_gradient, piece_size, slots_worth_a_program
 from mpnp.tasks.catalogue import find_family
 from mpnp.tasks.sources import TaskSource
 from mpnp.tasks.task import Task
 
 BATCH = 4
-CONTEXT_SLOTS = 25
+SLOTS = Slots(context=25, points=45)
 
 
 @pytest.fixture(scope="module")
 def batch():
     tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(8 * BATCH))
-    few = np.flatnonzero(tasks.context_mask.sum(axis=1) <= CONTEXT_SLOTS)[:BATCH]
-    tasks = jax.vmap(lambda index: jax.tree.map(lambda leaf: leaf[index], tasks))(few)
+    small = jax.vmap(lambda task: (task.context_mask.sum() <= SLOTS.context) & (task.mask.sum() <= SLOTS.points))(tasks)
+    tasks = jax.vmap(lambda index: jax.tree.map(lambda leaf: leaf[index], tasks))(np.flatnonzero(small)[:BATCH])
     scattered = jnp.asarray(np.random.default_rng(0).permutation(50))  # where a task's points lie must not matter
     tasks = jax.vmap(lambda task: jax.tree.map(lambda leaf: leaf[scattered], task))(tasks)
     return tasks, jax.random.split(jax.random.key(4), BATCH)
@@ -43,7 +43,7 @@ def plain_gradient(model, tasks, keys):
 @pytest.mark.parametrize("name", list(MODELS))
 def test_pieces_of_a_batch_give_the_gradient_of_the_whole(name, batch, monkeypatch):
     monkeypatch.setattr(pieces, "ROWS", 2 * 50 * NUM_SAMPLES)
-    monkeypatch.setattr(pieces, "context_sizes", lambda *_: [CONTEXT_SLOTS])  # one program is enough for what a model does
+    monkeypatch.setattr(pieces, "slots_worth_a_program", lambda *_: [SLOTS])  # one is enough for what a model does
     model, (tasks, keys) = small_model(name), batch
     # Draws that belong to slots follow them, so both ways must see the points in the same order.
     ordered = jax.vmap(Task.context_first)(tasks)
@@ -55,10 +55,11 @@ def test_pieces_of_a_batch_give_the_gradient_of_the_whole(name, batch, monkeypat
         np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-5 + 1e-4 * np.abs(wanted).max())
 
 
-def test_every_piece_runs_on_as_many_context_slots_as_it_needs(monkeypatch):
+@pytest.mark.parametrize("num_tasks", [2, 6, 24])
+def test_every_piece_runs_on_slots_enough_for_its_tasks(num_tasks, monkeypatch):
     monkeypatch.setattr(pieces, "ROWS", 2 * 50)
-    model, keys = small_model("cnp"), jax.random.split(jax.random.key(4), 3 * BATCH)
-    tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(3 * BATCH))
+    model, keys = small_model("cnp"), jax.random.split(jax.random.key(4), num_tasks)
+    tasks = TaskSource(find_family("rbf"), jax.random.key(3)).batch(jnp.arange(num_tasks))
     gradient, _ = plain_gradient(model, tasks, keys)
     _, fast_gradient = eqx.filter_jit(batch_gradient)(model, tasks, keys, num_samples=1)
     assert_trees_close(fast_gradient, gradient, rtol=1e-3, atol=1e-5)
@@ -73,10 +74,10 @@ def test_a_piece_is_a_divisor_of_the_batch_and_smaller_for_more_samples():
     assert piece_size(conditional, 14, num_slots=200, num_samples=10) == 2
 
 
-def test_context_sizes_end_with_all_slots_and_are_no_more_than_the_pieces():
-    assert context_sizes(50, num_pieces=64) == [17, 34, 50]
-    assert context_sizes(50, num_pieces=2) == [25, 50]
-    assert context_sizes(50, num_pieces=1) == [50]
+def test_the_last_program_has_all_slots_and_there_are_no_more_programs_than_pieces():
+    assert slots_worth_a_program(50, num_pieces=64) == [(17, 30), (25, 42), (34, 50), (50, 50)]
+    assert slots_worth_a_program(50, num_pieces=2) == [(34, 50), (50, 50)]
+    assert slots_worth_a_program(50, num_pieces=1) == [(50, 50)]
 
 
 def test_points_in_another_order_are_the_same_task(batch):
@@ -87,5 +88,6 @@ def test_points_in_another_order_are_the_same_task(batch):
     np.testing.assert_array_equal(ordered.mask, np.arange(50) < num_points)
     np.testing.assert_array_equal(ordered.x[:num_context], task.x[task.context_mask])
     np.testing.assert_array_equal(ordered.y[num_context:num_points], task.y[task.target_mask])
-    context = ordered.with_context_slots(num_context).context
-    assert context.mask.all() and context.mask.shape == (num_context,)
+    short = ordered.in_slots(num_context, num_points)
+    assert short.mask.all() and short.mask.shape == (num_points,)
+    assert short.context.mask.all() and short.context.mask.shape == (num_context,)

@@ -62,7 +62,7 @@ def test_what_is_asked_of_a_task_stays_with_its_points():
     asked = task.asking(task.target_mask | jnp.asarray(np.isin(np.arange(NUM_SLOTS), EMPTY)))
     np.testing.assert_array_equal(asked.asked, task.target_mask)
     assert asked.num_asked == len(TARGET)
-    moved = asked.context_first().with_context_slots(len(CONTEXT))
+    moved = asked.context_first().in_slots(len(CONTEXT), len(CONTEXT) + len(TARGET))
     np.testing.assert_array_equal(moved.asked, moved.target_mask)
 
 

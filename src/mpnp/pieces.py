@@ -1,10 +1,12 @@
 """Batches worked through in pieces: same numbers, but the arrays of one piece stay in the processor's cache.
 
-The tasks of a batch are sorted by the size of their contexts, so that a piece of small contexts is computed on few slots.
+The tasks of a batch are sorted by size, so that a piece of small tasks is computed on few slots.
 """
 
 import functools
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,14 +16,22 @@ from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
 from mpnp.models.contract import AbstractNeuralProcess, LossTerms
 from mpnp.tasks.task import Task
 
-__all__ = ["batch_gradient", "context_sizes", "piece_size"]
+__all__ = ["Slots", "batch_gradient", "piece_size", "slots_worth_a_program"]
 
 ROWS = 1_000
 """Rows of activations in a piece, one a task, sample and slot: half a megabyte a layer at the paper's width. With twice as many
 a small batch has too few pieces for contexts of like size to come together, which costs attentive models a fifth."""
 
-CONTEXT_SIZES = 3
-"""Numbers of context slots that a step is compiled for: each makes compiling longer and spares less work than the last."""
+SHARES = ((1 / 3, 3 / 5), (1 / 2, 5 / 6), (2 / 3, 1), (1, 1))
+"""Shares of a task's slots, for the context and for all points, that a step is compiled for. They suit the paper's protocol, in
+which a small context often comes with few targets. Each makes compiling longer and spares less work than the last."""
+
+
+class Slots(NamedTuple):
+    """The leading slots that a program works on."""
+
+    context: int
+    points: int
 
 
 def piece_size(model: AbstractNeuralProcess, batch_size: int, num_slots: int, num_samples: int) -> int:
@@ -31,10 +41,17 @@ def piece_size(model: AbstractNeuralProcess, batch_size: int, num_slots: int, nu
     return max(size for size in range(1, wanted + 1) if batch_size % size == 0)
 
 
-def context_sizes(num_slots: int, num_pieces: int) -> list[int]:
-    """Numbers of context slots worth their own program, in even steps up to all of them."""
-    count = min(CONTEXT_SIZES, num_pieces)
-    return [math.ceil(num_slots * (i + 1) / count) for i in range(count)]
+def slots_worth_a_program(num_slots: int, num_pieces: int) -> list[Slots]:
+    """What to compile a step for: no more programs than there are pieces, and the last one for tasks of any size."""
+    return [Slots(*(math.ceil(share * num_slots) for share in shares)) for shares in SHARES[-num_pieces:]]
+
+
+def _first_that_holds(
+    programs: Sequence[Slots], num_context: Int[Array, " *size"], num_points: Int[Array, " *size"]
+) -> Int[Array, " *size"]:
+    """Which program is the first with slots enough."""
+    contexts, points = jnp.asarray(programs).T
+    return jnp.argmax((num_context[..., None] <= contexts) & (num_points[..., None] <= points), axis=-1)
 
 
 def batch_gradient(
@@ -44,23 +61,23 @@ def batch_gradient(
     batch_size, num_slots = tasks.context_mask.shape
     size = piece_size(model, batch_size, num_slots, num_samples)
     num_pieces = batch_size // size
-    slots = context_sizes(num_slots, num_pieces)
+    programs = slots_worth_a_program(num_slots, num_pieces)
 
     tasks = jax.vmap(Task.context_first)(tasks)
-    num_context = tasks.context_mask.sum(axis=-1)
-    order = jnp.argsort(num_context)
-    pieces = jax.tree.map(lambda leaf: leaf[order].reshape(num_pieces, size, *leaf.shape[1:]), (tasks, keys))
-    shape_index = jnp.searchsorted(jnp.asarray(slots), num_context[order].reshape(num_pieces, size).max(axis=-1))
+    counts = jax.vmap(lambda task: (task.context_mask.sum(), task.mask.sum()))(tasks)
+    order = jnp.argsort(_first_that_holds(programs, *counts))
+    pieces, counts = jax.tree.map(lambda leaf: leaf[order].reshape(num_pieces, size, *leaf.shape[1:]), ((tasks, keys), counts))
+    chosen = _first_that_holds(programs, *(count.max(axis=-1) for count in counts))
 
     @eqx.filter_grad(has_aux=True)
     def gradient(model: AbstractNeuralProcess, tasks: Task, keys: Key[Array, " piece"]) -> tuple[Float[Array, ""], LossTerms]:
         loss, terms = jax.vmap(lambda task, key: model.loss(task, key=key, num_samples=num_samples))(tasks, keys)
         return loss.sum() / batch_size, jax.tree.map(lambda term: term.sum() / batch_size, terms)
 
-    def piece_gradient(context_slots: int, tasks: Task, keys: Key[Array, " piece"]) -> tuple[PyTree, LossTerms]:
-        return gradient(model, jax.vmap(lambda task: task.with_context_slots(context_slots))(tasks), keys)
+    def piece_gradient(slots: Slots, tasks: Task, keys: Key[Array, " piece"]) -> tuple[PyTree, LossTerms]:
+        return gradient(model, jax.vmap(lambda task: task.in_slots(slots.context, slots.points))(tasks), keys)
 
-    branches = [functools.partial(piece_gradient, count) for count in slots]
+    branches = [functools.partial(piece_gradient, slots) for slots in programs]
 
     def add_piece(
         total: PyTree[Shaped[Array, "..."]], piece: tuple[Int[Array, ""], tuple[Task, Key[Array, " piece"]]]
@@ -71,5 +88,5 @@ def batch_gradient(
     task, key = jax.tree.map(lambda leaf: leaf[0, 0], pieces)
     _, terms = jax.eval_shape(lambda: model.loss(task, key=key, num_samples=num_samples))
     zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (eqx.filter(model, eqx.is_inexact_array), terms))
-    (gradients, terms), _ = jax.lax.scan(add_piece, zero, (shape_index, pieces))
+    (gradients, terms), _ = jax.lax.scan(add_piece, zero, (chosen, pieces))
     return terms, gradients

@@ -101,9 +101,12 @@ class Task(eqx.Module):
         order = jnp.argsort(jnp.where(self.context_mask, 0, jnp.where(self.target_mask, 1, 2)), stable=True)
         return Task(self.x[order], self.y[order], self.context_mask[order], self.target_mask[order], asked=self.asked[order])
 
-    def with_context_slots(self, context_slots: int) -> "Task":
-        """The same task with the promise that the context lies in so many leading slots."""
-        return Task(self.x, self.y, self.context_mask, self.target_mask, context_slots, self.asked)
+    def in_slots(self, context_slots: int, num_slots: int) -> "Task":
+        """The same task without its last slots, if all points lie in the leading ones and the context in the first of them."""
+        x, y, context_mask, target_mask, asked = (
+            array[:num_slots] for array in (self.x, self.y, self.context_mask, self.target_mask, self.asked)
+        )
+        return Task(x, y, context_mask, target_mask, context_slots, asked)
 
     def asking(self, asked: Bool[Array, " point"]) -> "Task":
         """The same task, of which only these points count in a loss."""
