@@ -9,6 +9,7 @@ Each model is measured in a process of its own; the record and its table go to `
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,15 +37,21 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=list(MODELS), help="only these: print their table, write nothing")
     parser.add_argument("--whole", action="store_true", help="the whole batch at once, for comparison")
     parser.add_argument("--one", metavar="MODEL", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    way = ["--whole"] if options.whole else []
+    flags = ["--whole"] if options.whole else []
     if options.one is not None:
-        print(json.dumps(measure(options.one, whole_batch if options.whole else training_step)))
+        what = measure_memory if options.memory else measure
+        print(json.dumps(what(options.one, whole_batch if options.whole else training_step)))
         return
     rows = []
     for model in options.models or (PAPER_MODELS if options.whole else MODELS):
-        rows.append(in_fresh_process(__file__, "--one", model, *way))
-        print(f"{model}: {rows[-1]['units']:.1f} u", file=sys.stderr)
+        with tempfile.TemporaryDirectory() as programs:
+            row, memory = (
+                in_fresh_process(__file__, "--one", model, *flags, *more, programs=programs) for more in ([], ["--memory"])
+            )
+        rows.append({**row, **memory})
+        print(f"{model}: {row['units']:.1f} u", file=sys.stderr)
     if options.models:
         print(tabulate(rows))
         return
@@ -110,13 +117,22 @@ def measure(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[st
         "first_step_seconds": first,
         "padded_gigaflops": flops / 1e9,
         "share_of_unit_rate": flops / cpu * unit / UNIT_FLOPS,
-        "peak_gigabytes": peak_gigabytes(),
+        "compiling_peak_gigabytes": peak_gigabytes(),
     }
+
+
+def measure_memory(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[str, Any]:
+    """The most memory that steps take when their program has been compiled before."""
+    step = way(RunConfig(name, recipe=RECIPES["paper"]))
+    for _ in range(3):
+        jax.block_until_ready(step())
+    return {"training_peak_gigabytes": peak_gigabytes()}
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
     """The record as people read it."""
     header = ["model", "CPU-s a step", "wall / CPU", "u a step", "first step, s", "share of u's rate", "peak memory, GB"]
+    header += ["with the compiler, GB"]
     return markdown(
         header,
         [
@@ -127,7 +143,8 @@ def tabulate(rows: list[dict[str, Any]]) -> str:
                 f"{row['units']:.1f}",
                 f"{row['first_step_seconds']:.0f}",
                 f"{row['share_of_unit_rate']:.2f}",
-                f"{row['peak_gigabytes']:.2f}",
+                f"{row['training_peak_gigabytes']:.2f}",
+                f"{row['compiling_peak_gigabytes']:.2f}",
             ]
             for row in rows
         ],
