@@ -24,7 +24,8 @@ class ConditionalNP(AbstractNeuralProcess):
         return None
 
     def loss_terms(self, task: Task, noise: None) -> LossTerms:
-        predictive = self.predict_given(task.context, task.x, noise)
+        context, question = self.backbone.meet(task)
+        predictive = self.decode_asked(task.x, question, context)
         return {"negative_log_likelihood": -masked_mean(predictive.log_prob(task.y), task.asked)}
 
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: None) -> Predictive:

@@ -91,12 +91,20 @@ class AbstractNeuralProcess(eqx.Module):
 
     def decode(self, x_target: Float[Array, "*#sample target x_dim"], *tokens: Tokens) -> Predictive:
         """Read the union of the tokens at the targets and decode, one component a set along the tokens' leading axis."""
-        question = self.backbone.ask(x_target)
+        return self.decode_asked(x_target, self.backbone.ask(x_target), *tokens)
+
+    def decode_asked(self, x_target: Float[Array, "*#sample target x_dim"], question: Question, *tokens: Tokens) -> Predictive:
+        """The same from the question at the targets."""
         return self.decode_views(x_target, question, *(self.backbone.look(question, part) for part in tokens))
 
     def decode_views(self, x_target: Float[Array, "*#sample target x_dim"], question: Question, *views: View) -> Predictive:
         """The same from what the backbone saw when it looked at each set of tokens."""
-        representation = self.backbone.conclude(question, *views)
+        return self.decode_representation(x_target, self.backbone.conclude(question, *views))
+
+    def decode_representation(
+        self, x_target: Float[Array, "*#sample target x_dim"], representation: Float[Array, "*#sample #target width"]
+    ) -> Predictive:
+        """The same from the representation at the targets."""
         if representation.ndim == 2:
             representation = representation[None]
         return self.decoder(x_target, representation)

@@ -95,9 +95,10 @@ class DirectMartingaleNP(AbstractMartingaleNP):
     def loss_terms(self, task: Task, noise: PointNoise) -> LossTerms:
         """$L_{marg}$, and $L_{amort}$: how well the function fits the very set it was made from."""
         completed = task.context.union(self.generate(task.context, noise))
-        tokens = self.backbone.embed(completed)
+        places = self.backbone.locate(completed.x)
+        tokens = self.backbone.embed_at(completed, places)
         marginal = self.decode(task.x, tokens).joint_log_prob(task.y, task.asked)
-        fit = self.decode(completed.x, tokens).component_log_prob(completed.y)
+        fit = self.decode_asked(completed.x, self.backbone.ask_at(places), tokens).component_log_prob(completed.y)
         return {
             "marginal": -marginal / task.num_asked,
             "amortisation": -masked_mean(fit, completed.mask).mean(),

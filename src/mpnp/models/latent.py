@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from mpnp.models.contract import AbstractNeuralProcess, LossTerms
 from mpnp.networks.backbones.contract import AbstractBackbone
 from mpnp.networks.decoder import GaussianDecoder
-from mpnp.networks.encoders import AbstractSetEncoder
+from mpnp.networks.encoders import AbstractSetEncoder, Alone
 from mpnp.networks.predictive import Predictive, log_mean_exp
 from mpnp.tasks.task import PointSet, Task, masked_mean
 
@@ -78,8 +78,11 @@ class LatentNP(AbstractNeuralProcess):
 
     def infer(self, points: PointSet) -> DiagonalNormal:
         """$q(\\theta | Z')$ of any set of points."""
-        features = self.latent_encoder(points)
-        pooled = masked_mean(features.T, points.mask)
+        return self._infer(self.latent_encoder.prepare(points), points)
+
+    def _infer(self, alone: Alone, points: PointSet) -> DiagonalNormal:
+        """The same from what is known of each point by itself."""
+        pooled = masked_mean(self.latent_encoder.relate(alone, points.counts).T, points.mask)
         mean, raw_std = jnp.split(pooled, 2)
         # 0.1 and 0.9 stand in the paper's appendix A.2 and A.3, whatever the floor of the outputs.
         return DiagonalNormal(mean, 0.1 + 0.9 * jax.nn.softplus(raw_std))
@@ -89,9 +92,12 @@ class LatentNP(AbstractNeuralProcess):
 
     def loss_terms(self, task: Task, noise: Float[Array, "sample latent"]) -> LossTerms:
         # The prior and the deterministic path see the context alone, the posterior all points.
-        prior, posterior = self.infer(task.context), self.infer(task.points)
+        alone = self.latent_encoder.prepare(task.points)
+        alone_in_context = jax.tree.map(lambda rows: rows[: task.context_slots], alone)
+        prior, posterior = self._infer(alone_in_context, task.context), self._infer(alone, task.points)
         latent = posterior.mean + posterior.std * noise
-        predictive = self._decode(task.context, task.x, latent)
+        context, question = self.backbone.meet(task)
+        predictive = self._decode(task.x, self.backbone.answer(question, context), latent)
         log_likelihood = jnp.sum(predictive.component_log_prob(task.y), axis=-1, where=task.asked)
         return {"negative_bound": -self.bound(log_likelihood, latent, posterior, prior) / task.num_asked}
 
@@ -99,10 +105,13 @@ class LatentNP(AbstractNeuralProcess):
         self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Float[Array, "sample latent"]
     ) -> Predictive:
         posterior = self.infer(context)
-        return self._decode(context, x_target, posterior.mean + posterior.std * noise)
+        representation = self.backbone.read(x_target, self.backbone.embed(context))
+        return self._decode(x_target, representation, posterior.mean + posterior.std * noise)
 
     def _decode(
-        self, context: PointSet, x_target: Float[Array, "target x_dim"], latent: Float[Array, "sample latent"]
+        self,
+        x_target: Float[Array, "target x_dim"],
+        representation: Float[Array, "#target width"],
+        latent: Float[Array, "sample latent"],
     ) -> Predictive:
-        representation = self.backbone.read(x_target, self.backbone.embed(context))
         return self.decoder(x_target, representation, latent[:, None])

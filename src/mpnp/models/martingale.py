@@ -81,9 +81,8 @@ class MartingaleNP(AbstractMartingaleNP):
 
     def loss_terms(self, task: Task, noise: Float[Array, "sample pseudo token_dim"]) -> LossTerms:
         """$L_{marg} + L_{amort} + L_{pseudo}$."""
-        context = self.backbone.embed(task.context)
+        context, question = self.backbone.meet(task)
         # Either set is looked at once, though both terms of the pseudo context read it.
-        question = self.backbone.ask(task.x)
         seen, imagined = (self.backbone.look(question, tokens) for tokens in (context, self.generate(context, noise)))
         union_prediction = self.decode_views(task.x, question, seen, imagined)
         context_prediction = self.decode_views(task.x, question, seen)

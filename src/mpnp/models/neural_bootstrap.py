@@ -24,8 +24,9 @@ class NeuralBootstrapNP(AbstractNeuralProcess):
         return jax.random.exponential(key, (context.mask.shape[0], num_samples), self.dtype).T
 
     def loss_terms(self, task: Task, noise: Float[Array, "sample context"]) -> LossTerms:
-        log_prob = self.predict_given(task.context, task.x, noise).component_log_prob(task.y)
+        tokens, question = self.backbone.meet(task)
         weights = bootstrap_weights(task.context, noise)
+        log_prob = self.decode_asked(task.x, question, Tokens(tokens.features, weights)).component_log_prob(task.y)
         context = jnp.sum(
             weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask & task.asked[: task.context_slots]
         )

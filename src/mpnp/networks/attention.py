@@ -17,7 +17,7 @@ from mpnp.errors import InputError
 from mpnp.networks.dense import Linear, linear
 from mpnp.networks.product import product
 
-__all__ = ["ISAB", "Attended", "KeyValues", "LayerNorm", "MultiHeadAttention"]
+__all__ = ["ISAB", "Attended", "KeyValues", "LayerNorm", "MultiHeadAttention", "Projected"]
 
 
 class KeyValues(eqx.Module):
@@ -26,6 +26,14 @@ class KeyValues(eqx.Module):
     keys: Float[Array, "*#batch point key_dim"]
     values: Float[Array, "*#batch point value_dim"]
     weights: Float[Array, "*#batch point"]
+
+
+class Projected(eqx.Module):
+    """Rows of a set that looks at itself, each by itself so far: those of a subset are some of those of the set."""
+
+    query: Float[Array, "*#batch point width"]
+    keys: Float[Array, "*#batch point head head_dim"]
+    values: Float[Array, "*#batch point head head_dim"]
 
 
 class Attended(eqx.Module):
@@ -94,12 +102,33 @@ class MultiHeadAttention(eqx.Module):
         inner = self.inner_norm(query + self._join_heads(_mean_of_union(parts)))
         return self.outer_norm(inner + jax.nn.relu(self.feed_forward(inner)))
 
+    def project(self, features: Float[Array, "*batch point query_dim"]) -> Projected:
+        """The rows of a set as queries, keys and values at once."""
+        keys, values = self._project_source(features, features)
+        return Projected(self.query_projection(features), keys, values)
+
+    def attend_within(self, rows: Projected, weights: Float[Array, "*#batch point"]) -> Float[Array, "*#batch point width"]:
+        """Attention of a set's rows to all of them."""
+        return self.conclude(rows.query, self._compare(rows.query, rows.keys, rows.values, weights))
+
     def look_at_projected(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:
         """Attention as it is usually computed: project keys and values, then compare and mix them head by head."""
-        keys = self._split_heads(product(source.keys, self.key_projection.weight))
-        values = self._split_heads(self.value_projection(source.values))
+        return self._compare(query, *self._project_source(source.keys, source.values), source.weights)
+
+    def _project_source(
+        self, keys: Float[Array, "*#batch point key_dim"], values: Float[Array, "*#batch point value_dim"]
+    ) -> tuple[Float[Array, "*#batch point head head_dim"], Float[Array, "*#batch point head head_dim"]]:
+        return self._split_heads(product(keys, self.key_projection.weight)), self._split_heads(self.value_projection(values))
+
+    def _compare(
+        self,
+        query: Float[Array, "*#batch query width"],
+        keys: Float[Array, "*#batch point head head_dim"],
+        values: Float[Array, "*#batch point head head_dim"],
+        weights: Float[Array, "*#batch point"],
+    ) -> Attended:
         scores = jnp.einsum("...qhd,...khd->...hqk", self._split_heads(query), keys) / math.sqrt(query.shape[-1])
-        peak, masses = _masses(scores, source.weights[..., None, None, :])
+        peak, masses = _masses(scores, weights[..., None, None, :])
         return Attended(peak, masses.sum(axis=-1), jnp.einsum("...hqk,...khd->...qhd", masses, values))
 
     def look_with_lifted_queries(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mpnp.networks.attention import Attended, KeyValues, MultiHeadAttention
-from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
+from mpnp.networks.backbones.contract import AbstractBackbone, Places, Tokens
 from mpnp.networks.dense import MLP
 from mpnp.networks.encoders import AbstractSetEncoder
 from mpnp.tasks.task import PointSet
@@ -29,13 +29,16 @@ class AttentiveBackbone(AbstractBackbone):
         """Key and value, each of the representation's width."""
         return 2 * self.width
 
-    def embed(self, points: PointSet) -> Tokens:
-        keys, values = self.coordinate_encoder(points.x), self.value_encoder(points)
-        keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
+    def locate(self, x: Float[Array, "*#batch point x_dim"]) -> Float[Array, "*#batch point width"]:
+        return self.coordinate_encoder(x)
+
+    def embed_at(self, points: PointSet, places: Places) -> Tokens:
+        values = self.value_encoder(points)
+        keys = jnp.broadcast_to(places, (*values.shape[:-1], places.shape[-1]))
         return Tokens(jnp.concatenate([keys, values], axis=-1), points.counts)
 
-    def ask(self, x_target: Float[Array, "*#batch target x_dim"]) -> Float[Array, "*#batch target width"]:
-        return self.cross_attention.query_projection(self.coordinate_encoder(x_target))
+    def ask_at(self, places: Places) -> Float[Array, "*#batch target width"]:
+        return self.cross_attention.query_projection(places)
 
     def look(self, question: Float[Array, "*#batch target width"], tokens: Tokens) -> Attended:
         keys, values = jnp.split(tokens.features, 2, axis=-1)

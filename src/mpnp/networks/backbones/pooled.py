@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
+from mpnp.networks.backbones.contract import AbstractBackbone, Places, Tokens
 from mpnp.networks.encoders import AbstractSetEncoder
 from mpnp.tasks.task import PointSet
 
@@ -29,10 +29,10 @@ class PooledBackbone(AbstractBackbone):
         """A token is the point's representation itself."""
         return self.width
 
-    def embed(self, points: PointSet) -> Tokens:
+    def embed_at(self, points: PointSet, places: Places) -> Tokens:
         return Tokens(self.encoder(points), points.counts)
 
-    def ask(self, x_target: Float[Array, "*#batch target x_dim"]) -> None:
+    def ask_at(self, places: Places) -> None:
         return None
 
     def look(self, question: None, tokens: Tokens) -> Pool:
