@@ -62,15 +62,14 @@ def learning_rate(recipe: Recipe, step: int) -> float:
 def make_step(config: RunConfig, family: AbstractTaskFamily, mesh: Mesh) -> Step:
     """The compiled training step: every device draws its share of the tasks, then all descend together."""
     observed, drawn = eqx.partition(family, lambda leaf: isinstance(leaf, (jax.Array, np.ndarray)))
-    observed = devices.replicate(mesh, observed)
+    _, *keys = jax.random.split(jax.random.key(config.seed), 3)
+    observed, key_data = devices.replicate(mesh, (observed, tuple(jax.random.key_data(key) for key in keys)))
     descend = _program(config.recipe.optimizer, config.recipe.num_samples, drawn, mesh)
-    _, data_key, noise_key = jax.random.split(jax.random.key(config.seed), 3)
 
     def step(state: TrainState, indices: Integer[np.ndarray, " batch"], number: int) -> tuple[TrainState, StepStats]:
-        keys = (data_key, jax.random.fold_in(noise_key, number))
         rate = np.float32(learning_rate(config.recipe, number))
-        shared = devices.replicate(mesh, (tuple(jax.random.key_data(key) for key in keys), rate))
-        return descend(state, observed, devices.spread(mesh, indices), *shared)
+        when = devices.replicate(mesh, (np.uint32(number), rate))
+        return descend(state, observed, key_data, devices.spread(mesh, indices), *when)
 
     return step
 
@@ -81,17 +80,18 @@ def _program(
 ) -> Callable[..., tuple[TrainState, StepStats]]:
     """The part of a step that is compiled.
 
-    Keys, learning rate and observed data are arguments, so one program serves runs of any seed, length, rate and values.
+    Keys, step, learning rate and observed data are arguments, so one program serves runs of any seed, length, rate and values.
     """
     optimizer = make_optimizer(optimizer_name)
     everywhere, spread = PartitionSpec(), PartitionSpec(devices.TASKS)
 
-    @eqx.filter_jit
+    @jax.jit  # a step of a small model takes milliseconds, of which `eqx.filter_jit` would spend two sorting its arguments
     def descend(
         state: TrainState,
         observed: PyTree[Shaped[Array, "..."]],
-        indices: Integer[Array, " batch"],
         key_data: tuple[UInt32[Array, " word"], UInt32[Array, " word"]],
+        indices: Integer[Array, " batch"],
+        number: UInt32[Array, ""],
         rate: Float[Array, ""],
     ) -> tuple[TrainState, StepStats]:
         parameters, static = eqx.partition(state.model, eqx.is_inexact_array)
@@ -108,7 +108,7 @@ def _program(
             tasks = source.batch(indices)
             return jax.lax.pmean(batch_gradient(model, tasks, keys, num_samples=num_samples), devices.TASKS)
 
-        keys = jax.random.split(noise_key, len(indices))
+        keys = jax.random.split(jax.random.fold_in(noise_key, number), len(indices))
         terms, gradient = jax.shard_map(
             share, mesh=mesh, in_specs=(everywhere,) * 3 + (spread,) * 2, out_specs=everywhere, check_vma=False
         )(parameters, observed, data_key, indices, keys)
