@@ -97,7 +97,7 @@ class LatentNP(AbstractNeuralProcess):
         prior, posterior = self._infer(alone_in_context, task.context), self._infer(alone, task.points)
         latent = posterior.mean + posterior.std * noise
         context, question = self.backbone.meet(task)
-        predictive = self._decode(task.x, self.backbone.answer(question, context), latent)
+        predictive = self.decoder(task.x, self.backbone.answer(question, context), latent[:, None])
         log_likelihood = jnp.sum(predictive.component_log_prob(task.y), axis=-1, where=task.asked)
         return {"negative_bound": -self.bound(log_likelihood, latent, posterior, prior) / task.num_asked}
 
@@ -106,12 +106,5 @@ class LatentNP(AbstractNeuralProcess):
     ) -> Predictive:
         posterior = self.infer(context)
         representation = self.backbone.read(x_target, self.backbone.embed(context))
-        return self._decode(x_target, representation, posterior.mean + posterior.std * noise)
-
-    def _decode(
-        self,
-        x_target: Float[Array, "target x_dim"],
-        representation: Float[Array, "#target width"],
-        latent: Float[Array, "sample latent"],
-    ) -> Predictive:
+        latent = posterior.mean + posterior.std * noise
         return self.decoder(x_target, representation, latent[:, None])
