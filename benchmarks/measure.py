@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,21 @@ def peak_gigabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def in_fresh_process(script: str, *arguments: str, programs: str | None = None) -> Any:
+def in_fresh_process(script: str, *arguments: str, settings: Mapping[str, str] | None = None) -> Any:
     """Run `script arguments` and read the JSON it prints last: peak memory and compile time are then its own.
 
-    Compiled programs are kept in the folder `programs`, if there is one, for the next process that is given it.
+    The process sees these settings among its environment variables.
     """
-    kept = {"JAX_COMPILATION_CACHE_DIR": programs, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"} if programs else {}
     run = subprocess.run(
-        [sys.executable, script, *arguments], stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **kept}
+        [sys.executable, script, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, **(settings or {})},
     )
     return json.loads(run.stdout.splitlines()[-1])
+
+
+def keeping_programs(folder: str) -> dict[str, str]:
+    """Settings of a process that keeps its compiled programs in a folder, for the next one that is given it."""
+    return {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

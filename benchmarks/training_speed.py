@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from measure import RESULTS, UNIT_FLOPS, in_fresh_process, measure_unit, peak_gigabytes, seconds_each
+from measure import RESULTS, UNIT_FLOPS, in_fresh_process, keeping_programs, measure_unit, peak_gigabytes, seconds_each
 
 from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
@@ -48,7 +48,8 @@ def main() -> None:
     for model in options.models or (PAPER_MODELS if options.whole else MODELS):
         with tempfile.TemporaryDirectory() as programs:
             row, memory = (
-                in_fresh_process(__file__, "--one", model, *flags, *more, programs=programs) for more in ([], ["--memory"])
+                in_fresh_process(__file__, "--one", model, *flags, *more, settings=keeping_programs(programs))
+                for more in ([], ["--memory"])
             )
         rows.append({**row, **memory})
         print(f"{model}: {row['units']:.1f} u", file=sys.stderr)
