@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import jax
 from measure import RESULTS, in_fresh_process
+from training_speed import training_step
 
 from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
@@ -78,8 +79,6 @@ def main() -> None:
 
 def profile(name: str, folder: Path) -> list[dict[str, Any]]:
     """Time and arithmetic of each kind of operation in one step of the paper's recipe."""
-    from training_speed import training_step
-
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     step = training_step(RunConfig(name, recipe=RECIPES["paper"]))
     jax.block_until_ready(step())
@@ -123,10 +122,10 @@ def read_program(text: str) -> dict[str, Operation]:
 
 def describe(parts: Sequence[Instruction], computation: Sequence[Instruction]) -> Operation:
     """What kind of operation these instructions are together, and how many multiplications and additions it takes."""
-    shapes = {instruction.name: instruction.shape for instruction in computation}
     products = [part for part in parts if part.verb == "dot"]
     verbs = {part.verb for part in parts}
     if products:
+        shapes = {instruction.name: instruction.shape for instruction in computation}
         return Operation(kind_of_product(products[0]), sum(product_flops(part, shapes) for part in products))
     if verbs & {"reduce", "reduce-window"}:
         return Operation("sums", 0)
