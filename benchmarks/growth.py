@@ -108,7 +108,8 @@ def training_step(model: str, sizes: Sizes) -> Any:
     """One step of training."""
     config = RunConfig(model, recipe=Recipe(batch_size=sizes.batch, num_samples=sizes.samples))
     mesh = batch_mesh(sizes.batch)
-    step, state = make_step(config, find_family(config.task), mesh), replicate(mesh, initial_state(config))
+    family = find_family(config.task)
+    step, state = make_step(config, family, mesh), replicate(mesh, initial_state(config, family))
     return lambda: step(state, np.arange(sizes.batch, dtype=np.uint32), 0)
 
 

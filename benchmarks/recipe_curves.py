@@ -1,29 +1,39 @@
 """Log-likelihood against CPU-seconds on RBF: the paper's recipe at two of its learning rates, and the fast recipe.
 
     python benchmarks/recipe_curves.py [NAME ...]
+    python benchmarks/recipe_curves.py --costs
 
-Runs live in `runs/recipes` and resume if interrupted; each finished one leaves a record in `results/recipes`. The figure and
-the table there are drawn from the records that exist; with --draw-only nothing is trained.
+Runs live in `runs/recipes` and resume if interrupted; each finished one leaves a record in `results/recipes`. What a step costs
+is measured apart from them, for all in one go and on one core (--costs), because the runs take hours and may be of several
+machines and commits: a log-likelihood is drawn against the steps it took times what such a step costs. The figure and the
+table are drawn from the records that exist; with --draw-only nothing is trained.
 """
 
 import argparse
 import dataclasses
+import json
+import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
+from measure import in_fresh_process, seconds_each
+from training_speed import training_step
 
 from mpnp import checkpoint
 from mpnp.pictures import STYLE, save_figure
 from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
-from mpnp.records import read_json, write_atomically, write_json
+from mpnp.records import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.render import markdown
 from mpnp.runs import RunConfig
 from mpnp.train import finish
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes"
+COSTS = RESULTS / "costs.json"
 MIDDLE, LARGEST = LEARNING_RATE_GRID[2], LEARNING_RATE_GRID[4]
 
 
@@ -34,7 +44,7 @@ def shortened(recipe: Recipe, steps: int, num_validations: int) -> Recipe:
 
 
 PAPER_STEPS = {"cnp": 10_000, "canp": 3_000, "mpnp": 3_000, "mpanp": 1_500}
-FAST_STEPS = {"cnp": 6_000, "canp": 2_400, "mpnp": 3_000, "mpanp": 1_500}
+FAST_STEPS = {"cnp": 4_000, "canp": 1_200, "mpnp": 2_400, "mpanp": 1_600}
 
 RUNS: dict[str, RunConfig] = {
     f"{model}-adam-{size}": RunConfig(model, recipe=shortened(Recipe(learning_rate=learning_rate), steps, 40))
@@ -43,19 +53,40 @@ RUNS: dict[str, RunConfig] = {
 } | {f"{model}-fast": RunConfig(model, recipe=shortened(RECIPES["fast"], steps, 20)) for model, steps in FAST_STEPS.items()}
 
 
+class Row(NamedTuple):
+    """A validation."""
+
+    step: int
+    cpu_seconds: float
+    score: float
+
+
 def main() -> None:
     """Make the records that are missing, then draw and tabulate them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"only these of {', '.join(RUNS)}")
     parser.add_argument("--runs", type=Path, default=Path("runs/recipes"), help="where the runs live")
     parser.add_argument("--draw-only", action="store_true", help="train nothing")
+    parser.add_argument("--costs", action="store_true", help="train nothing, but measure what steps cost")
+    parser.add_argument("--cost-of", metavar="NAME", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.cost_of is not None:
+        print(json.dumps(measure_costs(RUNS[options.cost_of])))
+        return
+    if options.costs:
+        rows = {name: in_fresh_process(__file__, "--cost-of", name) for name in RUNS if "middle" not in name}
+        write_json(COSTS, {"kind": "recipe-costs", "rows": rows, "environment": environment()})
+    options.draw_only |= options.costs
     for name in [] if options.draw_only else options.names or RUNS:
         if not (RESULTS / f"{name}.json").exists():
             write_json(RESULTS / f"{name}.json", make_record(RUNS[name], options.runs / name))
+    if not COSTS.exists():
+        sys.exit("what steps cost has not been measured yet: run this with --costs")
     records = {name: read_json(RESULTS / f"{name}.json") for name in RUNS if (RESULTS / f"{name}.json").exists()}
-    draw(records)
-    write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(records).encode()))
+    costs = read_json(COSTS)["rows"]
+    curves = {name: costed(record, costs[name.replace("middle", "largest")]) for name, record in records.items()}
+    draw(records, curves)
+    write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(records, curves).encode()))
 
 
 def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
@@ -65,7 +96,31 @@ def make_record(config: RunConfig, directory: Path) -> dict[str, Any]:
     return {"kind": "recipe-curve", "config": card["config"], "curve": run.learning_curve(), "environment": card["environment"]}
 
 
-def draw(records: dict[str, Any]) -> None:
+def measure_costs(config: RunConfig) -> dict[str, float]:
+    """CPU-seconds of a step on one core, of the whole model and of its core, if steps of that come first."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    costs = {}
+    for learner, number in {"core": 0, "whole": config.recipe.steps - 1}.items():
+        step = training_step(config, number)
+        jax.block_until_ready(step())
+        costs[learner], _ = seconds_each(step, at_least=5)
+    return costs
+
+
+def costed(record: dict[str, Any], costs: dict[str, float]) -> list[Row]:
+    """The log-likelihood at each validation and what the steps up to it cost."""
+    core_steps = RunConfig.from_json(record["config"]).core_steps
+    return [
+        Row(
+            row["step"],
+            costs["core"] * min(row["step"], core_steps) + costs["whole"] * max(row["step"] - core_steps, 0),
+            row["task"],
+        )
+        for row in record["curve"]
+    ]
+
+
+def draw(records: dict[str, Any], curves: dict[str, list[Row]]) -> None:
     """A panel a model that has a record: validation log-likelihood against CPU-seconds."""
     models = [model for model in PAPER_STEPS if any(record["config"]["model"] == model for record in records.values())]
     with matplotlib.rc_context(STYLE):
@@ -78,8 +133,7 @@ def draw(records: dict[str, Any]) -> None:
                 (f"{model}-fast", "#f16913"),
             ):
                 if name in records:
-                    curve = [row for row in records[name]["curve"] if row["cpu_seconds"] > 0]
-                    seconds, scores = ([row[part] for row in curve] for part in ("cpu_seconds", "task"))
+                    _, seconds, scores = zip(*curves[name][1:], strict=True)  # no cost has no logarithm
                     ax.plot(seconds, scores, color=color, label=describe(records[name]))
             ax.set(title=model.upper(), xscale="log", xlabel="CPU-seconds")
             ax.xaxis.set_minor_formatter(NullFormatter())
@@ -96,25 +150,24 @@ def describe(record: dict[str, Any]) -> str:
     return f"{whose} {recipe['learning_rate']:.2g}"
 
 
-def tabulate(records: dict[str, Any]) -> str:
+def tabulate(records: dict[str, Any], curves: dict[str, list[Row]]) -> str:
     """When either recipe reached the log-likelihood that both reach, the paper's at its better learning rate."""
-    header = ["model", "paper's recipe: steps", "learning rate", "reached", "CPU-s", "fast recipe: steps", "reached", "CPU-s"]
+    header = ["model", "paper's recipe: rate", "steps", "reached", "CPU-s", "fast recipe: steps", "reached", "CPU-s"]
     header += ["both reach", "paper's after CPU-s", "fast after CPU-s", "share"]
     rows = []
     for model in PAPER_STEPS:
-        slow = [records[name] for name in (f"{model}-adam-middle", f"{model}-adam-largest") if name in records]
+        slow = [name for name in (f"{model}-adam-middle", f"{model}-adam-largest") if name in records]
         if not slow or f"{model}-fast" not in records:
             continue
-        paper = max(slow, key=lambda record: record["curve"][-1]["task"])
-        rate = f"{paper['config']['recipe']['learning_rate']:.2g}" + (" (of two)" if len(slow) == 2 else " (the only one run)")
-        curves = paper["curve"], records[f"{model}-fast"]["curve"]
-        ends = [
-            [f"{end['step']:,}", f"{end['task']:.3f}", f"{end['cpu_seconds']:,.0f}"] for end in (curve[-1] for curve in curves)
-        ]
-        level = min(curve[-1]["task"] for curve in curves)
-        slow_there, fast_there = (next(row["cpu_seconds"] for row in curve if row["task"] >= level) for curve in curves)
+        paper = max(slow, key=lambda name: curves[name][-1].score)
+        rate = f"{records[paper]['config']['recipe']['learning_rate']:.2g}"
+        compared = curves[paper], curves[f"{model}-fast"]
+        ends = [[f"{end.step:,}", f"{end.score:.3f}", f"{end.cpu_seconds:,.0f}"] for end in (curve[-1] for curve in compared)]
+        level = min(curve[-1].score for curve in compared)
+        slow_there, fast_there = (next(row.cpu_seconds for row in curve if row.score >= level) for curve in compared)
         times = [f"{slow_there:,.0f}", f"{fast_there:,.0f}", f"1/{slow_there / fast_there:.1f}"]
-        rows.append([model, ends[0][0], rate, *ends[0][1:], *ends[1], f"{level:.3f}", *times])
+        which = "better of two" if len(slow) == 2 else "the only one run"
+        rows.append([model, f"{rate} ({which})", *ends[0], *ends[1], f"{level:.3f}", *times])
     return markdown(header, rows)
 
 

@@ -61,15 +61,16 @@ def main() -> None:
     write_atomically(RESULTS / f"{name}.md", lambda file: file.write(tabulate(rows).encode()))
 
 
-def training_step(config: RunConfig) -> Callable[[], Any]:
-    """The step of `mpnp train`."""
+def training_step(config: RunConfig, number: int = 0) -> Callable[[], Any]:
+    """The step of `mpnp train`, by default the first one, over and over."""
     from mpnp.devices import batch_mesh, replicate
     from mpnp.step import initial_state, make_step
 
     mesh = batch_mesh(config.recipe.batch_size)
-    step, state = make_step(config, find_problem(config.task).training, mesh), replicate(mesh, initial_state(config))
+    family = find_problem(config.task).training
+    step, state = make_step(config, family, mesh), replicate(mesh, initial_state(config, family))
     indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
-    return lambda: step(state, indices, 0)
+    return lambda: step(state, indices, number)
 
 
 def whole_batch(config: RunConfig) -> Callable[[], Any]:

@@ -216,7 +216,8 @@ def test_a_martingale_model_starts_from_its_core_and_resumes_in_any_stage(tmp_pa
         resume_fit(out, quiet=True)
     assert list(met) == ["cnp", "mpnp"]
     core, _, _ = load_model(out / "training" / "cnp")
-    begun = starting_model(RunDirectory(out / "training" / "mpnp").config())
+    run = RunDirectory(out / "training" / "mpnp")
+    begun = starting_model(run.config(), run.problem(run.config()).training)
     assert eqx.tree_equal(core.decoder, begun.decoder) and not eqx.tree_equal(core.decoder, met["mpnp"].decoder)
     resumed = resume_fit(out, quiet=True)
     assert all((a == b).all() for a, b in zip(weights(resumed), weights(straight), strict=True))

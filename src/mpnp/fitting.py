@@ -174,7 +174,7 @@ def _with_steps(stage: RunConfig, steps: int, start_from: str | None) -> RunConf
 def _seconds_a_step(config: RunConfig, problem: Problem, repeats: int = 4) -> float:
     """Wall seconds, once compiled; training then reuses the compiled step."""
     mesh = devices.batch_mesh(config.recipe.batch_size)
-    step, state = make_step(config, problem.training, mesh), devices.replicate(mesh, initial_state(config))
+    step, state = make_step(config, problem.training, mesh), devices.replicate(mesh, initial_state(config, problem.training))
     indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
     step(state, indices, 0)[1]["loss"].block_until_ready()
     started = time.monotonic()

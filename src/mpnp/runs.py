@@ -9,18 +9,22 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
 
 from mpnp import checkpoint
 from mpnp.errors import InputError, RunError
 from mpnp.models.catalogue import build, find_model
 from mpnp.models.contract import AbstractNeuralProcess
+from mpnp.models.initialisations import INITIALISATIONS
 from mpnp.models.settings import ModelSettings
 from mpnp.options import require_seed
 from mpnp.recipes import Recipe
 from mpnp.records import read_json, write_atomically, write_json
 from mpnp.table_files import load_table
 from mpnp.tasks.catalogue import find_problem, require_learnable, task_dims
-from mpnp.tasks.sources import Problem
+from mpnp.tasks.families import AbstractTaskFamily
+from mpnp.tasks.sources import Problem, TaskSource, training_indices
 from mpnp.tasks.tables import TABLE
 
 __all__ = ["PRETRAINED", "RunConfig", "RunDirectory", "find_run", "load_model", "starting_model"]
@@ -64,11 +68,19 @@ class RunConfig:
             return self.table_dims
         return task_dims(self.task)
 
+    @property
+    def core_steps(self) -> int:
+        """The first steps, in which a new martingale model learns as its core; one that starts from another run has none."""
+        return int(self.recipe.core_share * self.recipe.steps) if self.start_from is None else 0
+
+    def keys(self) -> Key[Array, " 3"]:
+        """The keys of weights, of tasks, and of the model's own draws."""
+        return jax.random.split(jax.random.key(self.seed), 3)
+
     def build_model(self) -> AbstractNeuralProcess:
         """The model with its initial weights."""
-        init_key = jax.random.split(jax.random.key(self.seed), 3)[0]
         x_dim, y_dim = self.dims
-        return build(self.model, key=init_key, x_dim=x_dim, y_dim=y_dim, settings=self.settings)
+        return build(self.model, key=self.keys()[0], x_dim=x_dim, y_dim=y_dim, settings=self.settings)
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries."""
@@ -191,9 +203,9 @@ def load_model(directory: str | Path) -> tuple[AbstractNeuralProcess, RunConfig,
     return model, config, card
 
 
-def starting_model(config: RunConfig) -> AbstractNeuralProcess:
+def starting_model(config: RunConfig, training: AbstractTaskFamily) -> AbstractNeuralProcess:
     """The model before its first step: new weights, or those of the run it starts from wherever that has some."""
-    model = eqx.filter_jit(config.build_model)()
+    model = eqx.filter_jit(_new_model)(config, training)
     if config.start_from is None:
         return model
     trained, other, _ = load_model(config.start_from)
@@ -201,6 +213,15 @@ def starting_model(config: RunConfig) -> AbstractNeuralProcess:
         return checkpoint.transplant(trained, model)
     except RunError as error:
         raise InputError(f"{config.model} cannot start from {config.start_from}, which is {other.model}: {error}") from None
+
+
+def _new_model(config: RunConfig, training: AbstractTaskFamily) -> AbstractNeuralProcess:
+    """New weights, which may look at the tasks of the first step."""
+    recipe, (key, data_key, _) = config.recipe, config.keys()
+    indices = training_indices(0, recipe.batch_size, num_tasks=config.num_tasks, seed=config.seed)
+    initialise = INITIALISATIONS[recipe.initialisation]
+    tasks = TaskSource(training, data_key).batch(jnp.asarray(indices))
+    return initialise(config.build_model(), tasks, jax.random.fold_in(key, 1))
 
 
 def _lines(log: Path) -> list[str]:

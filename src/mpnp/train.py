@@ -23,7 +23,7 @@ from mpnp.models.contract import AbstractNeuralProcess
 from mpnp.records import environment
 from mpnp.runs import RunConfig, RunDirectory, load_model
 from mpnp.scoring import Scorer, make_scorer
-from mpnp.step import TrainState, initial_state, make_step, state_shapes
+from mpnp.step import TrainState, initial_state, learning, make_step, state_shapes
 from mpnp.tasks.sources import VALIDATION_SEED, Problem, fixed_tasks, training_indices
 
 __all__ = ["finish", "resume", "train"]
@@ -49,7 +49,8 @@ def train(config: RunConfig, out: str | Path, *, quiet: bool = False) -> Abstrac
     Ctrl-C or a request to terminate saves a checkpoint first, then raises `KeyboardInterrupt`; `resume` continues.
     """
     run = RunDirectory(Path(out))
-    problem, state = run.problem(config), initial_state(config)  # what cannot start leaves nothing behind
+    problem = run.problem(config)
+    state = initial_state(config, problem.training)  # what cannot start leaves nothing behind
     if devices.is_lead():
         run.create(config)
     return _run(run, config, problem, state, Progress(), quiet)
@@ -63,7 +64,7 @@ def resume(out: str | Path, *, quiet: bool = False) -> AbstractNeuralProcess:
     if not run.last.exists():
         if devices.is_lead():
             run.rewind_logs(-1)  # a run without a checkpoint starts over, its first validation included
-        return _run(run, config, problem, initial_state(config), Progress(), quiet)
+        return _run(run, config, problem, initial_state(config, problem.training), Progress(), quiet)
     state, card = checkpoint.load(run.last, state_shapes(config))
     config.require_own(run.last, card)
     progress = Progress(**card["progress"])
@@ -141,11 +142,13 @@ class _Loop:
                     raise KeyboardInterrupt
 
     def _out_of_patience(self, progress: Progress) -> bool:
-        patience = self.config.recipe.patience
-        return patience is not None and progress.step - progress.best_step >= patience * self.config.recipe.validate_every
+        recipe, since = self.config.recipe, max(progress.best_step, self.config.core_steps)
+        return recipe.patience is not None and progress.step - since >= recipe.patience * recipe.validate_every
 
     def _validate(self, state: TrainState, progress: Progress) -> Progress:
-        scores = self.scorer(devices.local_copy(state.model), self.config.recipe.validation_tasks)
+        """Score what has learnt so far. While that is the core alone, no model is the best one yet."""
+        learner = learning(self.config, state.model, max(progress.step - 1, 0))
+        scores = self.scorer(devices.local_copy(learner), self.config.recipe.validation_tasks)
         summary = summarise(scores)
         means = {name: summary[name]["mean"] for name in ("context", "target", "task")}
         self._log(self.out.metrics, {"step": progress.step, "validation": means})
@@ -154,7 +157,7 @@ class _Loop:
         chosen = self.config.recipe.select_by
         score = means[chosen] if np.isfinite(scores["task"]).all() else None
         self._tell(f"step {progress.step:>6}  validation log-likelihood a point {'none' if score is None else f'{score:.4f}'}")
-        if score is not None and (progress.best_score is None or score > progress.best_score):
+        if score is not None and learner is state.model and (progress.best_score is None or score > progress.best_score):
             progress = dataclasses.replace(progress, best_score=score, best_step=progress.step)
             self._save(self.out.best, state.model, progress)
         return progress

@@ -45,6 +45,11 @@ class AbstractNeuralProcess(eqx.Module):
     def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Noise) -> Predictive:
         """The prediction at the targets, as a mixture over the functions that the draws make."""
 
+    @property
+    def core(self) -> "AbstractNeuralProcess":
+        """The model inside that can learn first and by itself, with backbone and decoder of this one; if none, this one."""
+        return self
+
     def num_components(self, num_samples: int) -> int:
         """Functions in a prediction of `num_samples` samples; a model without randomness has one."""
         return num_samples

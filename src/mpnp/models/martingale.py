@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.errors import InputError
+from mpnp.models.conditional import ConditionalNP
 from mpnp.models.contract import AbstractNeuralProcess, LossTerms, Noise
 from mpnp.networks.attention import ISAB
 from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
@@ -70,6 +71,11 @@ class MartingaleNP(AbstractMartingaleNP):
     decoder: GaussianDecoder
     generator: ISAB
     num_pseudo: int = eqx.field(static=True)
+
+    @property
+    def core(self) -> ConditionalNP:
+        """The conditional model, whose loss is $L_{amort}$."""
+        return ConditionalNP(self.backbone, self.decoder)
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample pseudo token_dim"]:
         return jax.random.normal(key, (num_samples, self.num_pseudo, self.backbone.token_dim), self.dtype)
