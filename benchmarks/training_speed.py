@@ -21,6 +21,7 @@ import numpy as np
 import optax
 from measure import RESULTS, UNIT_FLOPS, in_fresh_process, keeping_programs, measure_unit, peak_gigabytes, seconds_each
 
+from mpnp import devices
 from mpnp.models.catalogue import MODELS
 from mpnp.recipes import RECIPES
 from mpnp.records import environment, write_atomically, write_json
@@ -63,12 +64,11 @@ def main() -> None:
 
 def training_step(config: RunConfig, number: int = 0) -> Callable[[], Any]:
     """The step of `mpnp train`, by default the first one, over and over."""
-    from mpnp.devices import batch_mesh, replicate
     from mpnp.step import initial_state, make_step
 
-    mesh = batch_mesh(config.recipe.batch_size)
+    mesh = devices.batch_mesh(config.recipe.batch_size)
     family = find_problem(config.task).training
-    step, state = make_step(config, family, mesh), replicate(mesh, initial_state(config, family))
+    step, state = make_step(config, family, mesh), devices.replicate(mesh, initial_state(config, family))
     indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
     return lambda: step(state, indices, number)
 
@@ -99,9 +99,17 @@ def batch_gradient(config: RunConfig) -> Callable[[Any], Any]:
     return gradient
 
 
+def paper_run(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> RunConfig:
+    """The paper's recipe, with the devices that `mpnp train` would take for its step."""
+    config = RunConfig(name, recipe=RECIPES["paper"])
+    if way is training_step:
+        devices.split_cpu(config.recipe.batch_size)
+    return config
+
+
 def measure(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[str, Any]:
     """Cost of one step of the paper's recipe."""
-    config = RunConfig(name, recipe=RECIPES["paper"])
+    config = paper_run(name, way)
     flops = eqx.filter_jit(batch_gradient(config)).lower(config.build_model()).lowered.cost_analysis()["flops"]
     before = measure_unit()
     step = way(config)
@@ -125,7 +133,7 @@ def measure(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[st
 
 def measure_memory(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[str, Any]:
     """The most memory that steps take when their program has been compiled before."""
-    step = way(RunConfig(name, recipe=RECIPES["paper"]))
+    step = way(paper_run(name, way))
     for _ in range(3):
         jax.block_until_ready(step())
     return {"training_peak_gigabytes": peak_gigabytes()}

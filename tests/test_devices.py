@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from mpnp import checkpoint
+from mpnp import checkpoint, devices
 from mpnp.cli import main
 from mpnp.runs import RunDirectory, load_model
 
@@ -70,6 +70,44 @@ def test_two_processes_train_as_one_does(alone, tmp_path):
     outputs = finish(*(start(tmp_path / "run", *shared, "--process-id", str(number)) for number in range(2)))
     assert all("training on 2 x cpu in 2 processes\n" in output for output in outputs)
     assert_same_run(RunDirectory(tmp_path / "run"), alone)
+
+
+COUNT_DEVICES = """
+import sys
+from mpnp import devices
+
+devices._num_cores = lambda: int(sys.argv[1])
+devices.split_cpu(int(sys.argv[2]))
+
+import jax
+
+print(jax.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("cores", "batch_size", "settings", "expected"),
+    [
+        (2, 256, {}, 2),
+        (8, 256, {}, 4),
+        (8, 64, {}, 1),
+        (1, 256, {}, 1),
+        (2, 256, {"JAX_NUM_CPU_DEVICES": "3"}, 3),
+        (2, 256, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, 3),
+    ],
+    ids=["a core each", "enough tasks each", "a small batch", "one core", "JAX was told", "XLA was told"],
+)
+def test_cores_become_devices_where_a_batch_is_large_enough(cores, batch_size, settings, expected):
+    command = [sys.executable, "-c", COUNT_DEVICES, str(cores), str(batch_size)]
+    run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+    assert int(run.stdout) == expected
+
+
+def test_cores_stay_as_they_are_once_jax_has_started(monkeypatch):
+    before = jax.device_count(), os.environ.get("NPROC")
+    monkeypatch.setattr(devices, "_num_cores", lambda: 2 * before[0])
+    devices.split_cpu(1_024)
+    assert (jax.device_count(), os.environ.get("NPROC")) == before
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Devices: how the tasks of a batch are spread over those of this process, and of others that train the same run."""
 
 import collections
+import contextlib
+import os
 
 import jax
 import numpy as np
@@ -10,10 +12,46 @@ from jaxtyping import PyTree, Shaped
 
 from mpnp.errors import InputError
 
-__all__ = ["TASKS", "batch_mesh", "describe", "is_lead", "join", "local_copy", "replicate", "spread", "wait_for_all"]
+__all__ = [
+    "TASKS",
+    "batch_mesh",
+    "describe",
+    "is_lead",
+    "join",
+    "local_copy",
+    "replicate",
+    "split_cpu",
+    "spread",
+    "wait_for_all",
+]
 
 TASKS = "tasks"
 """Name of the axis along which a batch is spread."""
+
+
+LEAST_TASKS = 64
+"""Tasks of a batch that make it worth while to give a core a share of its own: each repeats what is not shared, such as the
+optimiser's part of a step, and gathers its tasks by size among fewer."""
+
+
+def split_cpu(batch_size: int) -> None:
+    """Make cores of the CPU devices of their own, which share a batch by its tasks and not every small operation in it.
+
+    Call it before anything is computed: later, or where the user has decided on devices, it changes nothing.
+    """
+    wanted = min(_num_cores(), batch_size // LEAST_TASKS)
+    chosen = "JAX_NUM_CPU_DEVICES" in os.environ or "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    if chosen or wanted < 2:
+        return
+    with contextlib.suppress(RuntimeError):  # JAX has started
+        jax.config.update("jax_num_cpu_devices", wanted)
+        # Devices wait for each other in threads of one pool, which must therefore hold more than all of them.
+        os.environ.setdefault("NPROC", str(_num_cores() + 1))
+
+
+def _num_cores() -> int:
+    """Cores that this process may use, where the system says so."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def join(coordinator: str, num_processes: int, process_id: int) -> None:

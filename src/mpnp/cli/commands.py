@@ -35,9 +35,11 @@ def train(options: argparse.Namespace) -> None:
         out = options.out or Path("runs") / f"{config.model}-{config.task.replace(':', '.')}-{config.seed}"
         run = lambda: train_run(config, out, quiet=options.quiet)  # noqa: E731 (the two cases differ in this alone)
     else:
-        out = options.resume
-        _check_resume(options, RunDirectory(out).config())
+        out, config = options.resume, RunDirectory(options.resume).config()
+        _check_resume(options, config)
         run = lambda: resume_run(out, quiet=options.quiet)  # noqa: E731
+    if options.coordinator is None:  # otherwise the devices of all processes must divide the batch: the user decides on them
+        devices.split_cpu(config.recipe.batch_size)
     try:
         run()
     except KeyboardInterrupt:
