@@ -344,6 +344,9 @@ def test_a_configuration_of_another_program_is_refused(content):
     ("make", "message"),
     [
         (lambda: Recipe(steps=0), "steps must be a whole number of at least 1, got 0"),
+        (lambda: Recipe(core_share=1.0), "core_share must be at least 0 and below 1, got 1.0"),
+        (lambda: Recipe(core_share=float("nan")), "core_share must be at least 0 and below 1, got nan"),
+        (lambda: Recipe(initialisation="spred"), "unknown initialisation 'spred'. Did you mean 'spread'?"),
         (lambda: Recipe(batch_size=-1), "batch_size must be a whole number of at least 1, got -1"),
         (lambda: Recipe(checkpoint_every=0), "checkpoint_every must be a whole number of at least 1, got 0"),
         (lambda: Recipe(learning_rate=-1e-3), "learning_rate must be positive and finite, got -0.001"),

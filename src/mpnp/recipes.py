@@ -53,8 +53,8 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "paper": Recipe(),
-    # Small batches: at equal cost, many small steps of Muon learnt more than few large ones, down to where Muon itself costs
-    # half a step. Twice the rate suits pooled models but not attentive ones.
+    # Small batches: at equal cost, many small steps of Muon learnt more than few large ones, down to where Muon itself is a
+    # third of a step. Twice the rate suits pooled models but not attentive ones.
     "fast": Recipe(
         steps=5_000,
         batch_size=64,

@@ -99,7 +99,7 @@ def _in_the_whole(learner: Learner, model: AbstractNeuralProcess) -> Callable[[P
     return jax.vjp(lambda parameters: eqx.filter(learner(eqx.combine(parameters, static)), eqx.is_inexact_array), parameters)[1]
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
 def _program(
     learner: Learner, optimizer_name: str, num_samples: int, drawn: AbstractTaskFamily, mesh: Mesh
 ) -> Callable[..., tuple[TrainState, StepStats]]:

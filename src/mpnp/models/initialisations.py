@@ -33,15 +33,15 @@ def spread_kinks(model: AbstractNeuralProcess, tasks: Task, key: PRNGKeyArray) -
     points = jnp.concatenate([tasks.x, tasks.y], axis=-1).reshape(len(present), -1)
     spread = jnp.std(points, axis=0, where=present[:, None])
     spread = jnp.where(spread > 0, spread, 1)
-    networks = [node for node in jax.tree.leaves(model, is_leaf=_is_network) if _is_network(node)]
-    keys = dict(zip(map(id, networks), jax.random.split(key, len(networks)), strict=True))
+    num_networks = sum(map(_is_network, jax.tree.leaves(model, is_leaf=_is_network)))
+    keys = iter(jax.random.split(key, num_networks))
 
     def spread_out(node: MLP | Array) -> MLP | Array:
         if not isinstance(node, MLP):
             return node
         # A decoder reads an input and then features; any other network reads the input, or input and output, of a point.
         num_read = model.x_dim if node is model.decoder.mlp else len(node.layers[0].weight)
-        choice_key, direction_key = jax.random.split(keys[id(node)])
+        choice_key, direction_key = jax.random.split(next(keys))
         kinks = points[_choose(present, len(node.layers[0].bias), key=choice_key), :num_read]
         directions = jax.random.normal(direction_key, kinks.shape) / (spread[:num_read] * math.sqrt(num_read))
         return eqx.tree_at(lambda network: network.layers[0], node, _bend(node.layers[0], kinks, directions))
