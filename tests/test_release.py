@@ -107,7 +107,7 @@ def test_a_packaged_model_is_a_release_in_half_precision_with_a_record_of_its_ow
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float16)}
     _, config, card = load_model(name)
     training = promised(name)["training"]
-    assert training["recipe"] == dataclasses.asdict(config.recipe) and training["task"] == config.task
+    assert Recipe(**training["recipe"]) == config.recipe and training["task"] == config.task
     assert training["best_step"] == card["progress"]["best_step"]
     assert RunDirectory(PRETRAINED / name).learning_curve()[-1]["cpu_seconds"] == training["cpu_seconds"]
 

@@ -245,6 +245,22 @@ def test_records_of_other_recipes_budgets_and_tests_are_refused(tmp_path):
         campaign.record(line, 0)
 
 
+def test_a_record_of_before_a_recipe_had_an_option_is_of_the_option_s_default(tmp_path):
+    campaign = campaign_in(tmp_path)
+    (line,) = on_rbf(campaign, "mpnp")
+    run(campaign, [line])
+    (path,) = (campaign.folder / "records").rglob("*.json")
+    content = read_json(path)
+    recipe = content["config"]["recipe"]
+    older = {name: value for name, value in recipe.items() if name not in ("initialisation", "core_share")}
+    write_json(path, content | {"config": content["config"] | {"recipe": older}})
+    assert campaign.record(line, 0) is not None
+    for damaged in (recipe | {"core_share": 0.5}, recipe | {"core_share": 2.0}, recipe | {"unheard_of": 1}, None):
+        write_json(path, content | {"config": content["config"] | {"recipe": damaged}})
+        with pytest.raises(RunError, match="another recipe"):
+            campaign.record(line, 0)
+
+
 def test_jobs_and_outcomes_survive_their_journey(tmp_path):
     campaign = campaign_in(tmp_path)
     (job,) = campaign.missing_runs(on_rbf(campaign, "mpnp"))

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from mpnp.errors import InputError
 from mpnp.models.settings import ModelSettings
 from mpnp.recipes import Recipe
 from mpnp.reproduce.budgets import Effort
@@ -40,8 +41,11 @@ class Run:
         return RunConfig(self.model, self.task, self.seed, self.num_tasks, self.recipe, self.settings)
 
     def agrees_with(self, config: dict[str, Any]) -> bool:
-        """Whether the configuration in a record is this run's."""
-        return all(config.get(name) == value for name, value in dataclasses.asdict(self).items())
+        """Whether the configuration in a record is this run's; options that a recipe did not have yet were at their defaults."""
+        try:
+            return Run.from_json({field.name: config[field.name] for field in dataclasses.fields(self)}) == self
+        except (KeyError, TypeError, InputError):
+            return False
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> "Run":
