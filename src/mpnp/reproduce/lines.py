@@ -41,7 +41,7 @@ class Run:
         return RunConfig(self.model, self.task, self.seed, self.num_tasks, self.recipe, self.settings)
 
     def agrees_with(self, config: dict[str, Any]) -> bool:
-        """Whether the configuration in a record is this run's; options that a recipe did not have yet were at their defaults."""
+        """Whether a configuration in a record is this run's: options that recipes did not have yet are at their defaults."""
         try:
             return Run.from_json({field.name: config[field.name] for field in dataclasses.fields(self)}) == self
         except (KeyError, TypeError, InputError):
