@@ -110,7 +110,9 @@ def measure_costs(config: RunConfig) -> dict[str, float]:
 
 def costed(record: dict[str, Any], costs: dict[str, float]) -> list[Row]:
     """The log-likelihood at each validation and what the steps up to it cost."""
-    core_steps = RunConfig.from_json(record["config"]).core_steps
+    config = RunConfig.from_json(record["config"])
+    model = jax.eval_shape(config.build_model)
+    core_steps = 0 if model.core is model else config.core_steps
     return [
         Row(
             row["step"],
