@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "first_line", "unknown_name"]
+__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "first_line", "shorten", "show", "unknown_name"]
 
 
 class MpnpError(Exception):
@@ -27,8 +27,25 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
+def shorten(text: str, most: int = 80) -> str:
+    """The beginning of a text that may be very long, for an error message.
+
+    >>> shorten("0123456789", most=6)
+    '012...'
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def show(value: object) -> str:
+    """What a user passed, for an error message, whatever it is and however long."""
+    try:
+        return shorten(repr(value))
+    except Exception:  # objects of others, or integers of more digits than Python prints
+        return f"something of type {type(value).__name__}"
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], listing: str) -> InputError:
-    """The error for a name that is in no catalogue, with the nearest name that is."""
+    """The error for a name that is in no registry, with the nearest name that is."""
     close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.4)
     hint = f" Did you mean '{close[0]}'?" if close else ""
-    return InputError(f"unknown {kind} '{name}'.{hint} {listing}")
+    return InputError(f"unknown {kind} '{shorten(name)}'.{hint} {listing}")

@@ -1,4 +1,4 @@
-"""Gaussian process priors of the paper's regression experiments, with the kernels' parameters drawn anew for each function."""
+"""Gaussian process priors of the paper's regression experiments. Each function gets its own random kernel parameters."""
 
 import abc
 
@@ -10,7 +10,7 @@ from tinygp import GaussianProcess
 from tinygp.kernels import ExpSineSquared, ExpSquared, Kernel, Matern52
 from tinygp.kernels.distance import L2Distance
 
-from mpnp.tasks.families import AbstractProcess
+from mpnp.tasks.base import AbstractProcess
 
 __all__ = [
     "AbstractKernelPrior",
@@ -34,22 +34,22 @@ class AbstractKernelPrior(eqx.Module):
 
 
 class AbstractUniformKernelPrior(AbstractKernelPrior):
-    """Kernels with parameters that are uniform, each in a range of its own.
+    """Kernels with independent, uniformly distributed parameters.
 
-    The ranges and the way from parameters to a kernel are all that an exact inference of the parameters needs.
+    `ranges` and `build` are all that exact inference over the parameters needs.
     """
 
     @property
     @abc.abstractmethod
     def ranges(self) -> tuple[Range, ...]:
-        """The ends of each parameter's range."""
+        """Lower and upper limit of each parameter."""
 
     @abc.abstractmethod
     def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
-        """The kernel of these parameters, in the order of the ranges."""
+        """The kernel with these parameters, given in the order of `ranges`."""
 
     def draw(self, key: PRNGKeyArray) -> Float[Array, " parameter"]:
-        """Draw parameters."""
+        """Draw one set of parameters."""
         keys = jax.random.split(key, len(self.ranges))
         draws = [jax.random.uniform(k, minval=low, maxval=high) for k, (low, high) in zip(keys, self.ranges, strict=True)]
         return jnp.stack(draws)
@@ -59,7 +59,7 @@ class AbstractUniformKernelPrior(AbstractKernelPrior):
 
 
 class RBFPrior(AbstractUniformKernelPrior):
-    """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ with uniform length $\\ell$ and scale $s$."""
+    """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ with uniform length scale $\\ell$ and scale $s$."""
 
     length: Range = (0.1, 0.6)
     scale: Range = (0.1, 1.0)
@@ -74,7 +74,7 @@ class RBFPrior(AbstractUniformKernelPrior):
 
 
 class Matern52Prior(AbstractUniformKernelPrior):
-    """$s^2 (1 + \\sqrt5 d + \\frac53 d^2) \\exp(-\\sqrt5 d)$ with $d = \\|x - x'\\|/\\ell$; the paper lost the exponential."""
+    """$s^2 (1 + \\sqrt5 d + \\frac53 d^2) \\exp(-\\sqrt5 d)$ with $d = \\|x - x'\\|/\\ell$; the paper omits the exponential."""
 
     length: Range = (0.1, 0.6)
     scale: Range = (0.1, 1.0)
@@ -91,7 +91,7 @@ class Matern52Prior(AbstractUniformKernelPrior):
 class PeriodicPrior(AbstractUniformKernelPrior):
     """$s^2 \\exp(-2 \\sin^2(\\pi \\|x - x'\\|_1 / p)/\\ell^2)$ with uniform period $p$; the paper squares the distance.
 
-    On one input dimension only: on more, this kernel is not positive definite.
+    For one input dimension only: with more, this kernel is not positive definite.
     """
 
     length: Range = (0.1, 0.6)
@@ -108,9 +108,9 @@ class PeriodicPrior(AbstractUniformKernelPrior):
 
 
 class GaussianProcessPrior(AbstractProcess):
-    """A zero-mean Gaussian process with a kernel from the prior, observed with Gaussian noise.
+    """A zero-mean Gaussian process with a kernel drawn from a prior, observed with Gaussian noise.
 
-    The noise of 0.02 stands in the authors' code, not in the paper; its variance is also all the jitter that float32 needs.
+    The noise of 0.02 comes from the authors' code, not from the paper. Its variance is all the jitter that float32 needs.
     """
 
     kernel_prior: AbstractKernelPrior
@@ -122,13 +122,13 @@ class GaussianProcessPrior(AbstractProcess):
         return process.sample(draw_key)[:, None]
 
     def kernel(self, key: PRNGKeyArray) -> Kernel:
-        """The kernel of the function that this key draws."""
+        """The kernel behind the function that this key draws."""
         kernel_key, _ = jax.random.split(key)
         return self.kernel_prior(kernel_key)
 
 
 class StudentTNoise(AbstractProcess):
-    """Adds $\\gamma\\,T(2.1)$ to every observation of a process, context included, with $\\gamma \\sim U(0, 0.15)$ a point."""
+    """Adds noise $\\gamma\\,T(2.1)$ to every observation, context included, with $\\gamma \\sim U(0, 0.15)$ drawn per point."""
 
     process: AbstractProcess
     degrees_of_freedom: float = eqx.field(static=True, default=2.1)
@@ -141,5 +141,5 @@ class StudentTNoise(AbstractProcess):
         return clean + gamma * jax.random.t(t_key, self.degrees_of_freedom, clean.shape)
 
     def process_key(self, key: PRNGKeyArray) -> PRNGKeyArray:
-        """The part of the key that draws the process without this noise."""
+        """The subkey that draws the noise-free process."""
         return jax.random.split(key, 3)[0]

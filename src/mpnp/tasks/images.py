@@ -1,4 +1,6 @@
-"""Images as functions from the position of a pixel to its colour."""
+"""Images as functions that map pixel positions to colours."""
+
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -6,17 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Integer, PRNGKeyArray, UInt8
 
-from mpnp.tasks.families import AbstractTaskFamily, leading_slots, sample_sizes
+from mpnp.datasets.prepared import load_images
+from mpnp.tasks.base import AbstractTaskFamily, Problem, leading_slots, sample_sizes
+from mpnp.tasks.protocol import IMAGE_POINTS
 from mpnp.tasks.task import Task
 
-__all__ = ["CompletionFamily", "PixelFamily", "colours", "positions"]
-
-MAX_POINTS = 200
-"""Pixels of a training task; the largest context is three smaller."""
+__all__ = ["CompletionFamily", "PixelFamily", "colours", "image_problem", "positions"]
 
 
 class AbstractImageFamily(AbstractTaskFamily):
-    """Stored images of one shape; positions and colours lie between -0.5 and 0.5."""
+    """Stored images of equal shape. Positions and colours are scaled to [-0.5, 0.5]."""
 
     pixels: UInt8[Array, "image pixel channel"]
     height: int = eqx.field(static=True)
@@ -26,12 +27,12 @@ class AbstractImageFamily(AbstractTaskFamily):
 
 
 class PixelFamily(AbstractImageFamily):
-    """For training: 200 pixels of a random image, some of them context and some target, under the paper's protocol."""
+    """Training tasks: 200 random pixels of a random image, split into context and target by the paper's protocol."""
 
     def sample(self, key: PRNGKeyArray) -> Task:
         image_key, order_key, size_key = jax.random.split(key, 3)
         image = jax.random.randint(image_key, (), 0, len(self.pixels))
-        slots = min(MAX_POINTS, self.height * self.width)
+        slots = min(IMAGE_POINTS, self.height * self.width)
         num_context, num_target = sample_sizes(slots, key=size_key)
         chosen = _random_order(self.height * self.width, order_key)[:slots]
         where = jnp.asarray(positions(self.height, self.width))[chosen]
@@ -39,7 +40,7 @@ class PixelFamily(AbstractImageFamily):
 
 
 class CompletionFamily(AbstractImageFamily):
-    """For evaluation: images one after the other, a random context of as many pixels as in training, all others target."""
+    """Evaluation tasks: images in order, with a random context of the sizes seen in training and all other pixels as target."""
 
     def sample(self, key: PRNGKeyArray) -> Task:
         image_key, rest_key = jax.random.split(key)
@@ -48,7 +49,7 @@ class CompletionFamily(AbstractImageFamily):
     def numbered(self, index: Integer[Array, ""], key: PRNGKeyArray) -> Task:
         order_key, size_key = jax.random.split(key)
         num_pixels = self.height * self.width
-        context_slots = min(MAX_POINTS, num_pixels)
+        context_slots = min(IMAGE_POINTS, num_pixels)
         num_context, _ = sample_sizes(context_slots, key=size_key)
         order = _random_order(num_pixels, order_key)
         in_context = jnp.arange(num_pixels) < num_context
@@ -57,7 +58,7 @@ class CompletionFamily(AbstractImageFamily):
 
 
 def positions(height: int, width: int) -> Float[np.ndarray, "pixel 2"]:
-    """Where the pixels are, row by row."""
+    """Pixel positions, row by row."""
     rows, columns = np.meshgrid(
         *(np.linspace(-0.5, 0.5, length, dtype=np.float32) for length in (height, width)), indexing="ij"
     )
@@ -65,9 +66,29 @@ def positions(height: int, width: int) -> Float[np.ndarray, "pixel 2"]:
 
 
 def colours(pixels: UInt8[Array, "*shape channel"]) -> Float[Array, "*shape channel"]:
-    """Bytes as numbers from -0.5 to 0.5."""
+    """Scale bytes to [-0.5, 0.5]."""
     return pixels.astype(jnp.float32) / 255 - 0.5
 
 
 def _random_order(count: int, key: PRNGKeyArray) -> Int[Array, " pixel"]:
     return jnp.argsort(jax.random.uniform(key, (count,)))
+
+
+Family = TypeVar("Family", PixelFamily, CompletionFamily)
+
+
+def image_problem(name: str) -> Problem:
+    """The learning problem of a prepared image set."""
+    arrays, about = load_images(name)
+    height, width, channels = about["shape"]
+
+    def family(kind: type[Family], part: str) -> Family:
+        return kind(pixels=jnp.asarray(arrays[part]), height=height, width=width, y_dim=channels)
+
+    counts = ", ".join(f"{count:,} {part}" for part, count in about["images"].items())
+    return Problem(
+        family(PixelFamily, "train"),
+        family(CompletionFamily, "validation"),
+        family(CompletionFamily, "test"),
+        f"{'subset: ' if about['subset'] else ''}{counts}",
+    )

@@ -1,4 +1,4 @@
-"""Tasks cut from observed curves: a curve, some of its rows as context and the rest as target."""
+"""Tasks from observed curves: some rows of a curve are the context, the rest the target."""
 
 from collections.abc import Callable
 
@@ -7,13 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from mpnp.tasks.families import AbstractTaskFamily
+from mpnp.tasks.base import AbstractTaskFamily
 from mpnp.tasks.task import Task
 
-__all__ = ["CONTEXTS", "TABLE", "TableFamily", "separate_dims", "separate_outputs"]
-
-TABLE = "table"
-"""Name of the task of a run that learns from observed curves."""
+__all__ = ["CONTEXTS", "TableFamily", "separate_outputs"]
 
 
 def _as_drawn(rows: Int[Array, " row"]) -> Int[Array, " row"]:
@@ -21,14 +18,14 @@ def _as_drawn(rows: Int[Array, " row"]) -> Int[Array, " row"]:
 
 
 CONTEXTS: dict[str, Callable[[Int[Array, " row"]], Int[Array, " row"]]] = {"random": _as_drawn, "prefix": jnp.sort}
-"""How the rows of a task are ordered before the first so many become its context: by chance, or as they are in the curve."""
+"""How rows are ordered before the leading ones become the context: at random, or in the order of the curve."""
 
 
 class TableFamily(AbstractTaskFamily):
-    """Curves of any lengths, stored end to end. A task is one of them, with a context of anything from no row to all but one.
+    """Curves of any lengths, stored end to end. A task is one curve; its context has between no rows and all rows but one.
 
-    Outputs of a row are points of their own. A curve of more than `max_rows` rows is seen through so many of them, drawn
-    anew each time. Rows of a curve must be in the order of its first input if contexts are prefixes.
+    Every output of a row becomes a point of its own. Curves with more than `max_rows` rows are subsampled anew for each task.
+    With prefix contexts, the rows of a curve must be sorted by its first input.
     """
 
     x: Float[Array, "row x_columns"]
@@ -58,15 +55,10 @@ class TableFamily(AbstractTaskFamily):
         return Task(x, y, observed & (row < num_context), observed & (row >= num_context) & (row < num_rows))
 
 
-def separate_dims(num_inputs: int, num_outputs: int) -> int:
-    """Numbers that say where a point of `separate_outputs` is."""
-    return num_inputs + (num_outputs if num_outputs > 1 else 0)
-
-
 def separate_outputs(
     x: Float[Array, "row x_columns"], y: Float[Array, "row y_columns"], observed: Bool[Array, "row y_columns"]
 ) -> tuple[Float[Array, "point x_dim"], Float[Array, "point 1"], Bool[Array, " point"]]:
-    """Every output as a point of its own, whose input also says which output it is; so any output of a row may be missing."""
+    """Make every output a point of its own, tagged one-hot with its column, so that any output of a row may be missing."""
     num_rows, outputs = y.shape
     if outputs > 1:
         which = jnp.broadcast_to(jnp.eye(outputs, dtype=x.dtype), (num_rows, outputs, outputs))

@@ -1,0 +1,35 @@
+"""The decoder: maps inputs and features to the location and scale of the outputs."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mpnp.nn.likelihoods.calibration import Calibration
+from mpnp.nn.likelihoods.distribution import AbstractDistribution
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.nn.linear import MLP
+
+__all__ = ["Decoder"]
+
+
+class Decoder(eqx.Module):
+    """$(\\mu, s) = \\mathrm{MLP}([x; r])$, and the standard deviation $\\sigma_{min} + (1 - \\sigma_{min})\\log(1 + e^s)$.
+
+    Its arguments are the parts of the MLP's input. Axes before the target axis are samples, along which the parts broadcast.
+    `distribution` is the shape of the likelihood, which location and scale shift and stretch.
+    """
+
+    mlp: MLP
+    x_dim: int = eqx.field(static=True)
+    y_dim: int = eqx.field(static=True)
+    sigma_min: float = eqx.field(static=True)
+    distribution: AbstractDistribution = eqx.field(static=True)
+    calibration: Calibration | None = eqx.field(static=True, default=None)
+
+    def __call__(self, *parts: Float[Array, "..."]) -> Predictive:
+        loc, raw_scale = jnp.split(self.mlp(*parts), 2, axis=-1)
+        std = self.sigma_min + (1 - self.sigma_min) * jax.nn.softplus(raw_scale)
+        if self.calibration is not None:
+            std = self.calibration(std)
+        return Predictive(loc, std / self.distribution.std, self.distribution)

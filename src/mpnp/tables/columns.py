@@ -1,0 +1,214 @@
+"""The schema of a table: the names and roles of its columns, and how they become a network's features.
+
+Only this module converts between the user's units and the network's.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.errors import InputError
+from mpnp.tables.encoders.base import AbstractColumnEncoder, AbstractOutputEncoder
+from mpnp.tables.encoders.numeric import NumericEncoder
+from mpnp.tables.encoders.registry import COLUMN_ENCODERS
+
+__all__ = ["Affine", "Column", "Schema"]
+
+
+class Affine(NamedTuple):
+    """Shifts and scales of numeric columns: the network reads (value - shift) / scale."""
+
+    shift: Float[np.ndarray, " column"]
+    scale: Float[np.ndarray, " column"]
+
+
+IN_USERS_UNITS = NumericEncoder()
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """An input or output column. Until its encoder has learnt, the network's units are the user's."""
+
+    name: str
+    encoder: AbstractColumnEncoder = IN_USERS_UNITS
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """The columns of a table, by the user's names, and how a network reads them.
+
+    >>> schema = Schema.named(["hour"], ["temp"], task="day").learn(np.array([[0.0], [24.0]]), np.array([[10.0], [30.0]]))
+    >>> schema.encode_inputs(np.array([[6.0]])), schema.encode_outputs(np.array([[25.0]]))
+    (array([[-1.]]), array([[0.5]]))
+    """
+
+    input_columns: tuple[Column, ...]
+    output_columns: tuple[Column, ...]
+    task: str = "task"
+    group: str | None = None
+    """A column, such as a date, whose curves a split keeps together; if None, each curve is its own group."""
+    y_dim: int = 1
+    """Output dimensions of a point. If 1, several outputs of a row become separate points, so any of them may be missing. If it
+    is their number, the network reads the outputs of a row together, so none may be missing."""
+
+    def __post_init__(self) -> None:
+        for column in self.output_columns:
+            if not isinstance(column.encoder, AbstractOutputEncoder):
+                raise InputError(f"'{column.name}' cannot be an output: its encoder '{column.encoder.kind}' has no inverse")
+
+    @staticmethod
+    def named(inputs: Sequence[str], outputs: Sequence[str], task: str = "task", group: str | None = None) -> "Schema":
+        """A schema of numeric columns with these names."""
+        return Schema(tuple(Column(name) for name in inputs), tuple(Column(name) for name in outputs), task, group)
+
+    @staticmethod
+    def numbered(num_inputs: int, num_outputs: int) -> "Schema":
+        """A schema of numeric columns with default names.
+
+        >>> Schema.numbered(2, 1).inputs, Schema.numbered(2, 1).outputs
+        (('x0', 'x1'), ('y',))
+        """
+        return Schema.named(_numbered("x", num_inputs), _numbered("y", num_outputs))
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(column.name for column in self.input_columns)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return tuple(column.name for column in self.output_columns)
+
+    @property
+    def separates_outputs(self) -> bool:
+        """Whether each output of a row becomes a separate point."""
+        return self.y_dim != len(self.output_columns)
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """Input and output dimensions of a point. If outputs are separate points, the input also tells which output it is."""
+        width = sum(column.encoder.width for column in self.input_columns)
+        return width + (len(self.output_columns) if self.separates_outputs else 0), self.y_dim
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all columns hold plain numbers."""
+        return all(isinstance(column.encoder, NumericEncoder) for column in (*self.input_columns, *self.output_columns))
+
+    @property
+    def input_scale(self) -> Affine:
+        """Shifts and scales of the inputs, which must be numeric."""
+        return _affine(self.input_columns)
+
+    @property
+    def output_scale(self) -> Affine:
+        """Shifts and scales of the outputs, which must be numeric."""
+        return _affine(self.output_columns)
+
+    def learn(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> "Schema":
+        """The schema with encoders fitted to these rows, which must be those of the training set only."""
+        inputs = (
+            dataclasses.replace(column, encoder=column.encoder.learn_input(values))
+            for column, values in zip(self.input_columns, x.T, strict=True)
+        )
+        outputs = (
+            dataclasses.replace(column, encoder=encoder.learn_output(values))
+            for column, encoder, values in zip(self.output_columns, self._output_encoders, y.T, strict=True)
+        )
+        return dataclasses.replace(self, input_columns=tuple(inputs), output_columns=tuple(outputs))
+
+    def encode_inputs(self, x: Float[np.ndarray, "*rows input"]) -> Float[np.ndarray, "*rows feature"]:
+        """Inputs in the network's units."""
+        return _encode(self.input_columns, x)
+
+    def encode_outputs(self, y: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
+        """Outputs in the network's units; NaN stays NaN."""
+        return _encode(self.output_columns, y)
+
+    def decode_outputs(self, encoded: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
+        """Outputs back in the user's units."""
+        pairs = zip(self._output_encoders, np.moveaxis(np.asarray(encoded, np.float64), -1, 0), strict=True)
+        return np.stack([encoder.decode(values) for encoder, values in pairs], axis=-1)
+
+    def decode_predictive(
+        self, loc: Any, scale: Any
+    ) -> tuple[Float[np.ndarray, "sample row output"], Float[np.ndarray, "sample row output"]]:
+        """Convert locations and scales of a network, arrays of shape (sample, point, y_dim), to the user's units.
+
+        Exact if `decode` is affine, a first-order approximation otherwise.
+        """
+        loc, scale = np.asarray(loc, np.float64), np.asarray(scale, np.float64)
+        if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
+            raise InputError(
+                "the prediction is not finite: an input or an observed output is too far from the training data; check units"
+            )
+        shape = (len(loc), -1 if loc.size else 0, len(self.output_columns))
+        loc, scale = loc.reshape(shape), scale.reshape(shape)
+        return self.decode_outputs(loc), scale * self._slopes(loc)
+
+    def log_jacobian(self, y: Float[np.ndarray, "*rows output"]) -> float:
+        """What to add to the log density of encoded outputs to get that of the outputs y; NaN marks missing ones."""
+        observed = ~np.isnan(y)
+        return -float(np.log(self._slopes(self.encode_outputs(y))[observed]).sum())
+
+    def _slopes(self, encoded: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
+        """Derivatives of the outputs with respect to their encoded values."""
+        pairs = zip(self._output_encoders, np.moveaxis(encoded, -1, 0), strict=True)
+        return np.stack([np.broadcast_to(encoder.slope(values), values.shape) for encoder, values in pairs], axis=-1)
+
+    def to_json(self) -> dict[str, Any]:
+        """As nested dictionaries: `columns` has the names, `normaliser` the encoders."""
+        return {
+            "columns": {"inputs": list(self.inputs), "outputs": list(self.outputs), "task": self.task, "group": self.group},
+            "normaliser": {"x": _encoders_to_json(self.input_columns), "y": _encoders_to_json(self.output_columns)},
+        }
+
+    @staticmethod
+    def from_json(content: Any, y_dim: int = 1) -> "Schema":
+        """From what `to_json` made."""
+        names, encoders = content["columns"], content["normaliser"]
+        inputs, outputs = (
+            _columns_from_json(names[role], encoders[axis]) for role, axis in (("inputs", "x"), ("outputs", "y"))
+        )
+        return Schema(inputs, outputs, str(names["task"]), None if names["group"] is None else str(names["group"]), y_dim)
+
+    @property
+    def _output_encoders(self) -> list[AbstractOutputEncoder]:
+        return [column.encoder for column in self.output_columns if isinstance(column.encoder, AbstractOutputEncoder)]
+
+
+def _encode(columns: Sequence[Column], values: Float[np.ndarray, "*rows column"]) -> Float[np.ndarray, "*rows feature"]:
+    pairs = zip(columns, np.moveaxis(np.asarray(values, np.float64), -1, 0), strict=True)
+    return np.concatenate([column.encoder.encode(part) for column, part in pairs], axis=-1)
+
+
+def _affine(columns: Sequence[Column]) -> Affine:
+    encoders = [column.encoder for column in columns]
+    numeric = [encoder for encoder in encoders if isinstance(encoder, NumericEncoder)]
+    if len(numeric) < len(encoders):
+        raise InputError(f"expected numeric columns, but not all of {', '.join(column.name for column in columns)} are")
+    return Affine(np.asarray([encoder.shift for encoder in numeric]), np.asarray([encoder.scale for encoder in numeric]))
+
+
+def _encoders_to_json(columns: Sequence[Column]) -> Any:
+    """If all columns are numeric, shifts and scales, which every version of mpnp reads; else a list of encoders."""
+    encoders = [column.encoder for column in columns]
+    if all(isinstance(encoder, NumericEncoder) for encoder in encoders):
+        return {name: values.tolist() for name, values in _affine(columns)._asdict().items()}
+    return [{"kind": encoder.kind, **encoder.to_json()} for encoder in encoders]
+
+
+def _columns_from_json(names: Any, encoders: Any) -> tuple[Column, ...]:
+    if isinstance(encoders, dict):
+        pairs = zip(encoders["shift"], encoders["scale"], strict=True)
+        encoders = [{"kind": NumericEncoder.kind, "shift": shift, "scale": scale} for shift, scale in pairs]
+    pairs = zip(names, encoders, strict=True)
+    return tuple(Column(str(name), COLUMN_ENCODERS[encoder["kind"]].from_json(encoder)) for name, encoder in pairs)
+
+
+def _numbered(letter: str, count: int) -> tuple[str, ...]:
+    return (letter,) if count == 1 else tuple(f"{letter}{number}" for number in range(count))

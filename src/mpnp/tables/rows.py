@@ -1,0 +1,55 @@
+"""Read the user's context and target rows as matrices with the columns of the model."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.errors import InputError
+from mpnp.tables.columns import Schema
+from mpnp.tables.curves import as_matrix
+from mpnp.tables.frames import is_frame, read_columns
+
+__all__ = ["read_context", "read_inputs", "read_outputs"]
+
+
+def read_inputs(columns: Schema, X: Any) -> Float[np.ndarray, "row input"]:
+    """Inputs from a data frame with the model's input columns, or from rows of numbers."""
+    if is_frame(X):
+        return read_columns(X, columns.input_columns, allow_missing=False)
+    x = as_matrix("X", X, allow_missing=False)
+    if x.size == 0:
+        return np.zeros((0, len(columns.inputs)))
+    if x.shape[1] != len(columns.inputs):
+        raise InputError(
+            f"X must have {len(columns.inputs)} columns ({', '.join(columns.inputs)}), got {x.shape[1]}; one row per point"
+        )
+    return x
+
+
+def read_outputs(columns: Schema, y: Any, num_rows: int) -> Float[np.ndarray, "row output"]:
+    """Outputs, NaN where not observed, from a data frame with the model's output columns or from rows of numbers."""
+    if is_frame(y):
+        outputs = read_columns(y, columns.output_columns, allow_missing=True)
+    else:
+        outputs = as_matrix("y", y, allow_missing=True)
+        if outputs.size == 0:
+            outputs = np.zeros((0, len(columns.outputs)))
+    if outputs.shape[1] != len(columns.outputs):
+        raise InputError(
+            f"y must have {len(columns.outputs)} columns ({', '.join(columns.outputs)}), got {outputs.shape[1]}; "
+            "one row per point"
+        )
+    if len(outputs) != num_rows:
+        raise InputError(f"X has {num_rows} rows and y has {len(outputs)}; every point needs both")
+    return outputs
+
+
+def read_context(columns: Schema, X: Any, y: Any) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "row output"]]:
+    """Observed inputs and outputs. If y is None, X is a data frame with the columns of both. Drops rows without an output."""
+    if y is None and not is_frame(X):
+        raise InputError("y is missing: pass X and y, or a data frame with the columns of both")
+    x = read_inputs(columns, X)
+    outputs = read_outputs(columns, X if y is None else y, len(x))
+    seen = ~np.isnan(outputs).all(axis=1)
+    return x[seen], outputs[seen]
