@@ -2,20 +2,26 @@
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from mpnp.models.contract import AbstractNeuralProcess, LossTerms
-from mpnp.networks.backbones.contract import AbstractBackbone
-from mpnp.networks.decoder import GaussianDecoder
-from mpnp.networks.predictive import Predictive
-from mpnp.tasks.task import PointSet, Task, masked_mean
+from mpnp.models.backbones.base import AbstractBackbone, Query, Tokens
+from mpnp.models.base import AbstractTokenReader, LossTerms
+from mpnp.models.build import Parts
+from mpnp.nn.likelihoods.decoder import Decoder
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.tasks.task import PointSet, Task
 
 __all__ = ["ConditionalNP"]
 
 
-class ConditionalNP(AbstractNeuralProcess):
-    """$p(\\theta | Z_c) = \\delta_{r_c}(\\theta)$: one function a context (Garnelo et al., 2018; Kim et al., 2019)."""
+class ConditionalNP(AbstractTokenReader):
+    """$p(\\theta | Z_c) = \\delta_{r_c}(\\theta)$: one function per context (Garnelo et al., 2018; Kim et al., 2019)."""
 
     backbone: AbstractBackbone
-    decoder: GaussianDecoder
+    decoder: Decoder
+
+    @classmethod
+    def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "ConditionalNP":
+        backbone = backbone_type.assemble(parts)
+        return cls(backbone, parts.decoder(backbone.width))
 
     def num_components(self, num_samples: int) -> int:
         return 1
@@ -24,9 +30,9 @@ class ConditionalNP(AbstractNeuralProcess):
         return None
 
     def loss_terms(self, task: Task, noise: None) -> LossTerms:
-        context, question = self.backbone.meet(task)
-        predictive = self.decode_asked(task.x, question, context)
-        return {"negative_log_likelihood": -masked_mean(predictive.log_prob(task.y), task.asked)}
+        context, query = self.backbone.embed_and_query(task)
+        predictive = self.decode_query(task.x, query, context)
+        return {"negative_log_likelihood": -task.loss_mean(predictive.log_prob(task.y))}
 
-    def predict_given(self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: None) -> Predictive:
-        return self.decode(x_target, self.backbone.embed(context))
+    def predict_tokens(self, tokens: Tokens, x_target: Float[Array, "target x_dim"], query: Query, noise: None) -> Predictive:
+        return self.decode_query(x_target, query, tokens)

@@ -1,4 +1,4 @@
-"""Martingale posteriors whose pseudo context is generated as points $(x', y')$: the -DSI and -DSE models."""
+"""Martingale posteriors with generated points $(x', y')$ as pseudo context: the -DSI and -DSE models."""
 
 import abc
 from collections.abc import Callable
@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from mpnp.models.contract import LossTerms
+from mpnp.models.backbones.base import AbstractBackbone
+from mpnp.models.base import LossTerms
+from mpnp.models.build import Parts
 from mpnp.models.martingale import AbstractMartingaleNP
-from mpnp.networks.attention import ISAB
-from mpnp.networks.backbones.contract import AbstractBackbone
-from mpnp.networks.decoder import GaussianDecoder
-from mpnp.networks.dense import Linear
-from mpnp.networks.predictive import Predictive
+from mpnp.nn.attention import ISAB
+from mpnp.nn.likelihoods.decoder import Decoder
+from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
+from mpnp.nn.linear import Linear
 from mpnp.tasks.task import PointSet, Task, masked_mean
 
 __all__ = [
@@ -28,26 +29,26 @@ __all__ = [
 
 
 class PointNoise(eqx.Module):
-    """Noise that becomes points, and standard normals for outputs that are drawn after their inputs."""
+    """Noise from which points are generated, and standard noise for outputs drawn after their inputs."""
 
     points: Float[Array, "sample pseudo noise_dim"]
     outputs: Float[Array, "sample pseudo y_dim"]
 
 
 PredictAt = Callable[[Float[Array, "sample pseudo x_dim"]], Predictive]
-"""The model's own prediction, from the context alone, at generated inputs."""
+"""Predicts at generated inputs from the context alone."""
 
 
 class AbstractPointGenerator(eqx.Module):
-    """Makes pseudo points from noise and the context."""
+    """Generates pseudo points from noise and the context."""
 
     @abc.abstractmethod
     def __call__(self, context: PointSet, noise: PointNoise, predict_at: PredictAt) -> PointSet:
-        """One set of pseudo points a sample."""
+        """One set of pseudo points per sample."""
 
 
 class SimultaneousGenerator(AbstractPointGenerator):
-    """DSI: inputs and outputs of the pseudo points come out of the generator together."""
+    """DSI: generates inputs and outputs of the pseudo points together."""
 
     isab: ISAB
     projection: Linear
@@ -59,7 +60,7 @@ class SimultaneousGenerator(AbstractPointGenerator):
 
 
 class SequentialGenerator(AbstractPointGenerator):
-    """DSE: inputs come out of the generator; their outputs are drawn from the model's prediction there."""
+    """DSE: generates inputs, then draws the outputs there from the model's prediction."""
 
     isab: ISAB
     projection: Linear
@@ -71,36 +72,65 @@ class SequentialGenerator(AbstractPointGenerator):
 
 
 class DirectMartingaleNP(AbstractMartingaleNP):
-    """The context and its pseudo points are encoded as one set (Lee et al., 2023, appendix D)."""
+    """Encodes context and pseudo points as one set (Lee et al., 2023, appendix D)."""
 
     backbone: AbstractBackbone
-    decoder: GaussianDecoder
+    decoder: Decoder
     generator: AbstractPointGenerator
     noise_dim: int = eqx.field(static=True)
     num_pseudo: int = eqx.field(static=True)
+
+    @classmethod
+    def simultaneous(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "DirectMartingaleNP":
+        """Build the -DSI model."""
+        width, point_dim = parts.settings.width, parts.x_dim + parts.y_dim
+        generator = SimultaneousGenerator(parts.isab(width, point_dim), parts.linear(width, point_dim))
+        return cls._with_generator(generator, backbone_type, parts)
+
+    @classmethod
+    def sequential(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "DirectMartingaleNP":
+        """Build the -DSE model."""
+        width = parts.settings.width
+        generator = SequentialGenerator(parts.isab(width, parts.x_dim + parts.y_dim), parts.linear(width, parts.x_dim))
+        return cls._with_generator(generator, backbone_type, parts)
+
+    @classmethod
+    def _with_generator(
+        cls, generator: AbstractPointGenerator, backbone_type: type[AbstractBackbone], parts: Parts
+    ) -> "DirectMartingaleNP":
+        backbone, settings = backbone_type.assemble(parts), parts.settings
+        return cls(
+            backbone=backbone,
+            decoder=parts.decoder(backbone.width),
+            generator=generator,
+            noise_dim=settings.width,
+            num_pseudo=settings.num_pseudo,
+        )
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> PointNoise:
         points_key, outputs_key = jax.random.split(key)
         shape = (num_samples, self.num_pseudo)
         return PointNoise(
             jax.random.normal(points_key, (*shape, self.noise_dim), self.dtype),
-            jax.random.normal(outputs_key, (*shape, self.y_dim), self.dtype),
+            self.decoder.distribution.sample((*shape, self.y_dim), self.dtype, key=outputs_key),
         )
 
     def generate(self, context: PointSet, noise: PointNoise) -> PointSet:
-        """The pseudo contexts $Z' \\sim p(Z' | Z_c)$, exchangeable along the pseudo axis."""
+        """Generate pseudo contexts $Z' \\sim p(Z' | Z_c)$, exchangeable along the pseudo axis."""
         tokens = self.backbone.embed(context)
         return self.generator(context, noise, lambda x: self.decode(x, tokens))
 
     def loss_terms(self, task: Task, noise: PointNoise) -> LossTerms:
-        """$L_{marg}$, and $L_{amort}$: how well the function fits the very set it was made from."""
+        """$L_{marg} + L_{amort}$, where the latter is how well a function fits the set that it was read from."""
         completed = task.context.union(self.generate(task.context, noise))
-        places = self.backbone.locate(completed.x)
-        tokens = self.backbone.embed_at(completed, places)
-        marginal = self.decode(task.x, tokens).joint_log_prob(task.y, task.asked)
-        fit = self.decode_asked(completed.x, self.backbone.ask_at(places), tokens).component_log_prob(completed.y)
+        input_features = self.backbone.encode_inputs(completed.x)
+        tokens = self.backbone.embed_encoded(completed, input_features)
+        marginal = log_mean_exp(task.loss_sum(self.decode(task.x, tokens).component_log_prob(task.y)))
+        fit = self.decode_query(completed.x, self.backbone.query_encoded(input_features), tokens).component_log_prob(
+            completed.y
+        )
         return {
-            "marginal": -marginal / task.num_asked,
+            "marginal": -marginal / task.loss_count,
             "amortisation": -masked_mean(fit, completed.mask).mean(),
         }
 
@@ -117,6 +147,6 @@ class DirectMartingaleNP(AbstractMartingaleNP):
 def generate_rows(
     isab: ISAB, projection: Linear, context: PointSet, noise: Float[Array, "sample pseudo noise_dim"]
 ) -> Float[Array, "sample pseudo out_dim"]:
-    """Noise through the ISAB, with the context's points as inducing points, then down to the wanted dimensions."""
+    """Transform noise by the ISAB, with the context points as inducing points, and project it to rows of points."""
     points = jnp.concatenate([context.x, context.y], axis=-1)
     return projection(isab(noise, points, context.mask.astype(points.dtype)))

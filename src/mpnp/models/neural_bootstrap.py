@@ -4,36 +4,41 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from mpnp.models.contract import AbstractNeuralProcess, LossTerms
-from mpnp.networks.backbones.contract import AbstractBackbone, Tokens
-from mpnp.networks.decoder import GaussianDecoder
-from mpnp.networks.predictive import Predictive, log_mean_exp
+from mpnp.models.backbones.base import AbstractBackbone, Tokens
+from mpnp.models.base import AbstractNeuralProcess, LossTerms
+from mpnp.models.build import Parts
+from mpnp.nn.likelihoods.decoder import Decoder
+from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
 from mpnp.tasks.task import PointSet, Task
 
 __all__ = ["NeuralBootstrapNP", "bootstrap_weights"]
 
 
 class NeuralBootstrapNP(AbstractNeuralProcess):
-    """Dirichlet weights, the Bayesian bootstrap's, on the encoded context (Lee et al., 2022)."""
+    """Bayesian bootstrap: Dirichlet weights on the tokens of the context (Lee et al., 2022)."""
 
     backbone: AbstractBackbone
-    decoder: GaussianDecoder
+    decoder: Decoder
+
+    @classmethod
+    def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "NeuralBootstrapNP":
+        backbone = backbone_type.assemble(parts)
+        return cls(backbone, parts.decoder(backbone.width))
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample context"]:
-        # Exponentials become Dirichlet weights once normalised. Slots lead, so that padding leaves the draws as they were.
+        # Normalised exponentials are Dirichlet weights. The slot axis leads, so that padding does not change the draws.
         return jax.random.exponential(key, (context.mask.shape[0], num_samples), self.dtype).T
 
     def loss_terms(self, task: Task, noise: Float[Array, "sample context"]) -> LossTerms:
-        tokens, question = self.backbone.meet(task)
+        tokens, query = self.backbone.embed_and_query(task)
         weights = bootstrap_weights(task.context, noise)
-        log_prob = self.decode_asked(task.x, question, Tokens(tokens.features, weights)).component_log_prob(task.y)
-        context = jnp.sum(
-            weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask & task.asked[: task.context_slots]
-        )
-        target = jnp.sum(log_prob, axis=-1, where=task.target_mask & ~task.context_mask & task.asked)
+        log_prob = self.decode_query(task.x, query, Tokens(tokens.features, weights)).component_log_prob(task.y)
+        loss_weights = task.loss_weights[: task.context_slots] * weights
+        context = jnp.sum(loss_weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask)
+        target = jnp.sum(task.loss_weights * log_prob, axis=-1, where=task.target_mask & ~task.context_mask)
         return {
-            "weighted_context": -log_mean_exp(context) / task.num_asked,
-            "target": -log_mean_exp(target) / task.num_asked,
+            "weighted_context": -log_mean_exp(context) / task.loss_count,
+            "target": -log_mean_exp(target) / task.loss_count,
         }
 
     def predict_given(

@@ -1,0 +1,67 @@
+"""The backbone of CANP: self-attention among context points, cross-attention from each target to them."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Tokens
+from mpnp.models.build import Parts
+from mpnp.nn.attention import Attended, KeyValues, MultiHeadAttention
+from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints, SelfAttentiveEncoder
+from mpnp.nn.linear import MLP
+from mpnp.tasks.task import PointSet
+
+__all__ = ["AttentiveBackbone"]
+
+
+class AttentiveBackbone(AbstractBackbone):
+    """$r_c(x) = \\mathrm{MHA}(r_q(x), r_k, r_v)$, where one network computes queries and keys from inputs.
+
+    A token is the concatenation of the key $r_k$ and the value $r_v$ of a point.
+    """
+
+    value_encoder: AbstractSetEncoder
+    coordinate_encoder: MLP
+    cross_attention: MultiHeadAttention
+    width: int = eqx.field(static=True)
+
+    @classmethod
+    def assemble(cls, parts: Parts) -> "AttentiveBackbone":
+        width, depth = parts.settings.width, parts.settings.encoder_depth
+        return cls(
+            value_encoder=cls.set_encoder(parts, width, depth),
+            coordinate_encoder=parts.input_encoder(width, depth),
+            cross_attention=parts.attention(width),
+            width=width,
+        )
+
+    @staticmethod
+    def set_encoder(parts: Parts, out_dim: int, depth: int) -> AbstractSetEncoder:
+        return SelfAttentiveEncoder(parts.point_encoder(out_dim, depth), parts.attention(out_dim))
+
+    @property
+    def token_dim(self) -> int:
+        """Key and value, each of the representation's width."""
+        return 2 * self.width
+
+    def encode_inputs(self, x: Float[Array, "*#batch point x_dim"]) -> Float[Array, "*#batch point width"]:
+        return self.coordinate_encoder(x)
+
+    def prepare(self, points: PointSet, input_features: InputFeatures) -> tuple[InputFeatures, PreparedPoints]:
+        return input_features, self.value_encoder.prepare(points)
+
+    def relate(self, prepared: tuple[InputFeatures, PreparedPoints], counts: Float[Array, "*#batch point"]) -> Tokens:
+        input_features, prepared_values = prepared
+        values = self.value_encoder.relate(prepared_values, counts)
+        keys = jnp.broadcast_to(input_features, (*values.shape[:-1], input_features.shape[-1]))
+        return Tokens(jnp.concatenate([keys, values], axis=-1), counts)
+
+    def query_encoded(self, input_features: InputFeatures) -> Float[Array, "*#batch target width"]:
+        return self.cross_attention.query_projection(input_features)
+
+    def attend(self, query: Float[Array, "*#batch target width"], tokens: Tokens) -> Attended:
+        keys, values = jnp.split(tokens.features, 2, axis=-1)
+        return self.cross_attention.attend(query, KeyValues(keys, values, tokens.weights))
+
+    def combine(self, query: Float[Array, "*#batch target width"], *partials: Attended) -> Float[Array, "*#batch target width"]:
+        return self.cross_attention.combine(query, *partials)
