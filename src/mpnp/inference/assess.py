@@ -1,0 +1,57 @@
+"""Scores of a fitted model on held-out curves, in the user's units."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.inference.model import FittedModel
+from mpnp.inference.prediction import Prediction
+from mpnp.tables.curves import Curves
+
+__all__ = ["Cut", "assess", "cut_curves", "score_outputs"]
+
+Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""x and y of a context, then x and y of its target."""
+
+
+def cut_curves(curves: Curves, context: str, *, max_rows: int, num_cuts: int, seed: int) -> list[Cut]:
+    """Cut each curve `num_cuts` times into context and target, of random sizes as in training; neither is empty."""
+    rng = np.random.default_rng(seed)
+    cuts = []
+    for number in range(len(curves)):
+        x, y = curves.pair(number)
+        for _ in range(num_cuts if len(x) > 1 else 0):
+            rows = rng.permutation(len(x))[:max_rows]
+            if context == "prefix":
+                rows = rows[np.lexsort(x[rows].T[::-1])]
+            size = rng.integers(1, len(rows))
+            cuts.append((x[rows[:size]], y[rows[:size]], x[rows[size:]], y[rows[size:]]))
+    return cuts
+
+
+def assess(model: FittedModel, cuts: Sequence[Cut], *, num_samples: int) -> dict[str, dict[str, Any]]:
+    """Mean scores of each output over the targets of all cuts."""
+    predictions = model.predict_pairs([cut[:2] for cut in cuts], [cut[2] for cut in cuts], num_samples)
+    scores = [score_outputs(prediction, cut[3]) for prediction, cut in zip(predictions, cuts, strict=True)]
+    names = model.card.columns.outputs
+    return {
+        name: {metric: _mean(np.concatenate([score[metric][:, output] for score in scores])) for metric in scores[0]}
+        for output, name in enumerate(names)
+    }
+
+
+def score_outputs(prediction: Prediction, y: Float[np.ndarray, "row output"]) -> dict[str, Float[np.ndarray, "row output"]]:
+    """Scores of each output of each row; NaN where it was not observed."""
+    rank = prediction.cdf(y)
+    return {
+        "log_likelihood": prediction.marginal_log_prob(y),
+        "crps": prediction.crps(y),
+        "squared_error": (prediction.mean - y) ** 2,
+        "coverage_90": np.where(np.isnan(y), np.nan, np.abs(rank - 0.5) <= 0.45),
+    }
+
+
+def _mean(values: Float[np.ndarray, " row"]) -> float | None:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else None

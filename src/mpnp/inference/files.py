@@ -1,0 +1,176 @@
+"""Model files: a directory with weights and card. Reading them executes no code."""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mpnp.errors import RunError, first_line
+from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.io.files import read_json, write_json
+from mpnp.io.tensors import read_card as read_header
+from mpnp.models.config import ModelSettings
+from mpnp.tables.columns import Schema
+from mpnp.tasks.registry import TABLE, task_dims, task_reach
+from mpnp.training.config import read_own_dims
+from mpnp.training.rundir import PRETRAINED, RunDirectory, find_run, load_model
+
+if TYPE_CHECKING:
+    import mpnp.models.base
+
+__all__ = ["CARD", "WEIGHTS", "keep_check", "load_model_files", "read_card", "save_model"]
+
+WEIGHTS, CARD = "model.safetensors", "card.json"
+
+NEXT, DIGEST = "next.safetensors", "weights_sha256"
+"""Weights that are being saved, and the entry of the card that says which weights it describes."""
+
+LICENCE = "Apache-2.0"
+"""Licence of the models that come with the package."""
+
+
+def save_model(directory: Path, network: "mpnp.models.base.AbstractNeuralProcess", card: ModelCard) -> None:
+    """Write weights and card as one change: a directory holds the old model until its card is replaced, then the new one."""
+    from mpnp.training import checkpoint
+
+    _finish_save(directory)
+    checkpoint.save(directory / NEXT, network, {"model": card.model})
+    write_json(directory / CARD, {**card.to_json(), DIGEST: _digest(directory / NEXT)})
+    _finish_save(directory)
+
+
+def _finish_save(directory: Path) -> None:
+    """Give new weights their name if the card describes them, and remove them if it does not."""
+    new = directory / NEXT
+    if not new.is_file():
+        return
+    try:
+        described = read_json(directory / CARD).get(DIGEST)
+    except (AttributeError, RunError):  # there is no card yet, or a damaged one
+        described = None
+    if _digest(new) == described:
+        os.replace(new, directory / WEIGHTS)
+    else:
+        new.unlink()
+
+
+def load_model_files(directory: Path) -> tuple["mpnp.models.base.AbstractNeuralProcess", ModelCard]:
+    """The network and the card of a saved model, of a training run, or of a model that comes with the package."""
+    directory = find_run(directory)
+    if (directory / CARD).is_file():
+        card, weights = _saved_model(directory)
+        return _load_network(weights, card), card
+    card = read_card(directory)
+    return load_model(directory)[0], card
+
+
+def read_card(directory: Path) -> ModelCard:
+    """The card of a saved model, of a training run, or of a model that comes with the package. Needs no JAX."""
+    directory = find_run(directory)
+    if (directory / CARD).is_file():
+        return _saved_model(directory)[0]
+    if RunDirectory(directory).config_file.is_file():
+        return _run_card(directory)
+    packaged = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
+    raise RunError(
+        f"{directory} holds no model: expected a directory with {CARD} and {WEIGHTS}, a training run, or the name of a model "
+        f"that comes with mpnp ({packaged})"
+    )
+
+
+def keep_check(directory: Path, summary: Mapping[str, Any]) -> Path | None:
+    """Store the summary of a check in the card of a model; returns the file written, or None if the model is not the user's.
+
+    Models that come with the package, and directories that the user may not write to, are left alone.
+    """
+    directory = find_run(directory)
+    card = directory / CARD
+    if directory.parent == PRETRAINED or not os.access(directory, os.W_OK):
+        return None
+    if not card.is_file():
+        write_json(RunDirectory(directory).check, summary)
+        return RunDirectory(directory).check
+    content = read_json(card)
+    write_json(card, {**content, "about": {**content["about"], "check": dict(summary)}})
+    return card
+
+
+def _saved_model(directory: Path) -> tuple[ModelCard, Path]:
+    """The card, and the file with the weights that it describes."""
+    content = read_json(directory / CARD)
+    card = ModelCard.from_json(content, directory / CARD)
+    return card, _described_weights(directory, content.get(DIGEST))
+
+
+def _described_weights(directory: Path, digest: Any) -> Path:
+    """The weights that the card describes. They are still in `NEXT` if a save was killed right after it wrote the card."""
+    for path in (directory / WEIGHTS, directory / NEXT):
+        if path.is_file() and _digest(path) == digest:
+            return path
+    if not (directory / WEIGHTS).is_file():
+        raise RunError(f"{directory / WEIGHTS} does not exist")
+    raise RunError(f"{directory / WEIGHTS} is not the file that {CARD} describes; restore both from one copy")
+
+
+def _load_network(weights: Path, card: ModelCard) -> "mpnp.models.base.AbstractNeuralProcess":
+    import jax
+
+    from mpnp.models.build import build
+    from mpnp.training import checkpoint
+
+    x_dim, y_dim = card.columns.dims
+    try:
+        shapes = jax.eval_shape(
+            lambda: build(card.model, key=jax.random.key(0), x_dim=x_dim, y_dim=y_dim, settings=card.settings)
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RunError(f"{weights.parent / CARD} describes no model that this mpnp can build ({first_line(error)})") from None
+    return checkpoint.load(weights, shapes)[0]
+
+
+def _run_card(directory: Path) -> ModelCard:
+    """The card of a model trained on a registered task, whose units are the network's own."""
+    run = RunDirectory(directory)
+    config = read_json(run.config_file)
+    try:
+        if config["task"] == TABLE:
+            raise RunError(f"{directory} is part of an unfinished fit; finish it with 'mpnp fit --resume', then load the model")
+        return _describe(run, config, read_header(run.validated()))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RunError(f"{directory} is damaged, or was written by another version of mpnp ({first_line(error)})") from None
+
+
+def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str, Any]) -> ModelCard:
+    """The card of a run, from its configuration and the header of its best checkpoint."""
+    x_dim, y_dim = read_own_dims(config) or task_dims(config["task"])
+    low, high, slots = task_reach(config["task"])
+    num_tasks = config["recipe"]["batch_size"] * header["progress"]["best_step"]
+    return ModelCard(
+        model=config["model"],
+        settings=ModelSettings(**config["settings"]),
+        columns=dataclasses.replace(Schema.numbered(x_dim, y_dim), y_dim=y_dim),
+        seen=TrainingDomain(
+            num_tasks=num_tasks,
+            num_rows=num_tasks * slots,
+            low=np.full(x_dim, low),
+            high=np.full(x_dim, high),
+            largest_context=slots - 3,
+        ),
+        reference=None,
+        about={
+            "task": config["task"],
+            "progress": header["progress"],
+            "environment": header["environment"],
+            "scores": read_json(scores) if (scores := run.scores(config["task"])).is_file() else None,
+            **({"check": read_json(run.check)} if run.check.is_file() else {}),
+        },
+        licence=LICENCE if run.path.parent == PRETRAINED else None,
+    )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

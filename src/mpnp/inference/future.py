@@ -1,0 +1,90 @@
+"""Where future observations are placed, and in which order: the designs of predictive resampling."""
+
+import abc
+
+import numpy as np
+from jaxtyping import Float, Int
+
+__all__ = ["DESIGNS", "AbstractDesign", "Forecast", "Scattered", "find_design", "spread_inputs"]
+
+
+def spread_inputs(
+    num_draws: int,
+    num_rows: int,
+    low: Float[np.ndarray, " input"],
+    high: Float[np.ndarray, " input"],
+    rng: np.random.Generator,
+) -> Float[np.ndarray, "draw row input"]:
+    """Inputs spread evenly over a box, with a random shift per draw: a lattice in the first input, a Halton sequence in others.
+
+    >>> rows = spread_inputs(2, 4, np.zeros(1), np.ones(1), np.random.default_rng(0))
+    >>> np.sort((rows[0, :, 0] * 4).astype(int)).tolist()
+    [0, 1, 2, 3]
+    """
+    from scipy.stats import qmc  # here, because scipy.stats takes long to import
+
+    others = qmc.Halton(max(len(low) - 1, 1), scramble=False).random(num_rows)[:, : len(low) - 1]
+    lattice = np.column_stack([np.arange(num_rows) / num_rows, others])
+    return low + (high - low) * ((lattice + rng.random((num_draws, 1, len(low)))) % 1)
+
+
+class AbstractDesign(abc.ABC):
+    """Future observations should make contexts like those that the model was trained on."""
+
+    @abc.abstractmethod
+    def start(
+        self, x_context: Float[np.ndarray, "row input"], low: Float[np.ndarray, " input"], high: Float[np.ndarray, " input"]
+    ) -> Float[np.ndarray, " input"]:
+        """Lower end of the box in which future observations are placed, given the range of training and of the query."""
+
+    @abc.abstractmethod
+    def orders(
+        self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "order point"]:
+        """Orders in which to observe points, given as network inputs: each a permutation of their numbers."""
+
+    def arrange(
+        self, x: Float[np.ndarray, "draw point x_dim"], rng: np.random.Generator
+    ) -> Float[np.ndarray, "draw point x_dim"]:
+        """The points of each draw, in its own order."""
+        order = np.stack([self.orders(points, 1, rng)[0] for points in x])
+        return np.take_along_axis(x, order[..., None], axis=1)
+
+
+class Scattered(AbstractDesign):
+    """Anywhere and in random order, for models trained on random contexts."""
+
+    def start(
+        self, x_context: Float[np.ndarray, "row input"], low: Float[np.ndarray, " input"], high: Float[np.ndarray, " input"]
+    ) -> Float[np.ndarray, " input"]:
+        return low
+
+    def orders(
+        self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "order point"]:
+        return rng.permuted(np.tile(np.arange(len(x)), (num_orders, 1)), axis=1)
+
+
+class Forecast(AbstractDesign):
+    """After the last observation and one after another, for models trained to continue the beginning of a curve."""
+
+    def start(
+        self, x_context: Float[np.ndarray, "row input"], low: Float[np.ndarray, " input"], high: Float[np.ndarray, " input"]
+    ) -> Float[np.ndarray, " input"]:
+        if not len(x_context) or (last := x_context[:, 0].max()) >= high[0]:
+            return low
+        return np.array([last, *low[1:]])
+
+    def orders(
+        self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "order point"]:
+        return np.tile(np.argsort(x[:, 0], kind="stable"), (num_orders, 1))
+
+
+DESIGNS: dict[str, AbstractDesign] = {"random": Scattered(), "prefix": Forecast()}
+"""Designs by how contexts were cut in training."""
+
+
+def find_design(context: object) -> AbstractDesign:
+    """The design for models trained on such contexts; scattered if a card does not say, or says nothing known."""
+    return DESIGNS.get(str(context), DESIGNS["random"])

@@ -1,0 +1,265 @@
+"""Fitted models in the user's units: condition, predict many tasks, save and load."""
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.errors import InputError
+from mpnp.inference.card import ModelCard
+from mpnp.inference.files import load_model_files, save_model
+from mpnp.inference.future import find_design
+from mpnp.inference.ood import half_scores
+from mpnp.inference.posterior import Posterior
+from mpnp.inference.prediction import DEFAULT_QUANTILES, Prediction
+from mpnp.inference.predictor import MOST_SAMPLES, Predictor
+from mpnp.inference.resampler import Resampler
+from mpnp.io.locks import exclusive
+from mpnp.io.paths import usable_path
+from mpnp.models.base import AbstractNeuralProcess
+from mpnp.options import require_count
+from mpnp.tables.curves import Curves, require_pairs
+from mpnp.tables.frames import Frame, is_frame, require_columns
+from mpnp.tables.points import context_points, target_inputs
+from mpnp.tables.rows import read_context, read_inputs
+
+__all__ = [
+    "FittedModel",
+    "ImplausibleContextWarning",
+    "LargeContextWarning",
+    "MissingContextWarning",
+    "OutsideRangeWarning",
+    "load",
+]
+
+NUM_SAMPLES = 32
+"""Default number of sampled functions that represent a posterior."""
+
+IMPLAUSIBLE = 0.01
+"""p-value of a context below which a warning is emitted."""
+
+
+class OutsideRangeWarning(UserWarning):
+    """An input lies outside the range of the training data."""
+
+
+class LargeContextWarning(UserWarning):
+    """A context has more rows than any in training."""
+
+
+class ImplausibleContextWarning(UserWarning):
+    """A context does not look like the training data."""
+
+
+class MissingContextWarning(UserWarning):
+    """A task to predict has no context."""
+
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""Rows of a context: inputs and outputs."""
+
+
+def _which(pairs: Sequence[Pair], among_many: str, alone: str = "the context") -> str:
+    return alone if len(pairs) == 1 else among_many
+
+
+class FittedModel:
+    """A trained network with its card, which maps between the user's units and the network's."""
+
+    def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
+        decoder = dataclasses.replace(network.decoder, calibration=card.calibration)
+        network = eqx.tree_at(lambda model: model.decoder, network, decoder)
+        self.network, self.card = network, card
+        self.predictor: Callable[[int], Predictor] = functools.cache(lambda count: Predictor(network, num_samples=count))
+        """The predictor for a number of sampled functions, compiled once."""
+        self.resampler = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+
+    def __reduce__(self) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard]]:
+        """Pickle without compiled predictors; scikit-learn's tools pickle a model to send it to another process."""
+        return FittedModel, (self.network, self.card)
+
+    def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
+        """The posterior given rows of X and y, or of one data frame with the columns of both; without rows, the prior.
+
+        Warns if the rows are unlike the training data.
+        """
+        require_count("num_samples", num_samples, most=MOST_SAMPLES)
+        if y is None and not is_frame(X) and _is_empty(X):
+            y = ()
+        x, outputs = read_context(self.card.columns, X, y)
+        self.warn_outside(x)
+        self._warn_unlike([(x, outputs)])
+        return Posterior(self, x, outputs, num_samples=num_samples)
+
+    def plausibility(self, X: Any, y: Any = None) -> float | None:
+        """The p-value of a context: the share of held-out contexts of similar size that the model predicts no better.
+
+        None if the context is empty, or if the model has no reference scores.
+        """
+        x, outputs = read_context(self.card.columns, X, y)
+        if self.card.reference is None or not len(x):
+            return None
+        return self._p_values([(x, outputs)])[0]
+
+    def predict_tasks(
+        self,
+        contexts: Any,
+        X: Any,
+        output_type: str = "mean",
+        *,
+        quantiles: Sequence[float] = DEFAULT_QUANTILES,
+        num_samples: int = NUM_SAMPLES,
+    ) -> Any:
+        """Predict many tasks at once.
+
+        Either `contexts` is a list of pairs (X, y), `X` a list of as many sets of rows, and the result a list; or both are
+        frames with the task column, and the result is a frame with one row per row of `X`.
+        """
+        require_count("num_samples", num_samples, most=MOST_SAMPLES)
+        if is_frame(X) != is_frame(contexts) or not isinstance(X, Collection):
+            raise InputError("contexts and X must both be frames with the task column, or both be lists")
+        if is_frame(X):
+            return self._predict_frame(contexts, X, output_type, quantiles, num_samples)
+        pairs = [read_context(self.card.columns, *pair) for pair in require_pairs(contexts, "context")]
+        if len(pairs) != len(X):
+            raise InputError(f"every context needs its rows of X: got {len(pairs)} contexts and {len(X)} sets of rows")
+        if not pairs:
+            return []
+        queries = [read_inputs(self.card.columns, rows) for rows in X]
+        self._warn_unlike(pairs)
+        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        predictions = self.predict_pairs(pairs, queries, num_samples)
+        return [
+            prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
+            for prediction, rows in zip(predictions, X, strict=True)
+        ]
+
+    def recalibrate(self, curves: Curves, *, seed: int = 0) -> "FittedModel":
+        """The model with standard deviations corrected on curves it was not trained on; see `mpnp.inference.recalibration`.
+
+        The correction is kept in the card and applies to everything the model says, resampled functions included.
+        """
+        from mpnp.inference.recalibration import recalibrate  # there, because it needs fitted models itself
+
+        return recalibrate(self, curves, seed=seed)
+
+    def save(self, directory: str | Path, *, licence: str | None = None) -> None:
+        """Write weights and card to a directory that `mpnp.load` reads. `licence` says how others may use the model."""
+        card = self.card if licence is None else self.licensed(licence).card
+        with exclusive(Path(directory)):
+            save_model(Path(directory), self.network, card)
+
+    def licensed(self, licence: str) -> "FittedModel":
+        """The same model with a licence in its card."""
+        return FittedModel(self.network, dataclasses.replace(self.card, licence=licence))
+
+    def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
+        """Warn if inputs lie outside the training range."""
+        seen, width = self.card.seen, self.card.seen.high - self.card.seen.low
+        beyond = (x < seen.low - 1e-6 * width) | (x > seen.high + 1e-6 * width)
+        if not beyond.any():
+            return
+        column = int(np.argmax(beyond.any(axis=0)))
+        name, values = self.card.columns.inputs[column], x[beyond[:, column], column]
+        warnings.warn(
+            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the training range: '{name}' is {values[0]:g}, but "
+            f"the training data range from {seen.low[column]:g} to {seen.high[column]:g}. The model extrapolates there: trust "
+            "neither mean nor band",
+            OutsideRangeWarning,
+            stacklevel=3,
+        )
+
+    def _warn_unlike(self, pairs: Sequence[Pair]) -> None:
+        """Warn once if any context is too large, and once if any is implausible."""
+        largest = max((len(x) for x, _ in pairs), default=0)
+        if largest > self.card.seen.largest_context:
+            warnings.warn(
+                f"{_which(pairs, 'a context')} has {largest} rows, more than the {self.card.seen.largest_context} of any in "
+                "training: the band may be too narrow or too wide. Thin the context out, or train on longer curves",
+                LargeContextWarning,
+                stacklevel=3,
+            )
+        low = [value for value in self._p_values([pair for pair in pairs if len(pair[0])]) if value < IMPLAUSIBLE]
+        if low:
+            many = f"{len(low)} of {len(pairs)} contexts (about {IMPLAUSIBLE * len(pairs):.2g} are expected by chance) do"
+            warnings.warn(
+                f"{_which(pairs, many, 'the context does')} not look like the training data "
+                f"(p = {min(low):.3f}: the model predicts its halves from each other worse than those of held-out curves). "
+                "The band is likely too narrow here",
+                ImplausibleContextWarning,
+                stacklevel=3,
+            )
+
+    def _warn_unknown(self, names: Sequence[Any]) -> None:
+        if names:
+            warnings.warn(
+                f"{len(names)} tasks have no context, such as '{names[0]}': their predictions rest on the training data alone. "
+                "Check that task names are the same in both tables",
+                MissingContextWarning,
+                stacklevel=4,
+            )
+
+    def _p_values(self, pairs: Sequence[Pair]) -> list[float]:
+        """p-values of contexts, none of them empty; an empty list if the model has no reference scores."""
+        if self.card.reference is None or not pairs:
+            return []
+        scores = half_scores(self.predictor(NUM_SAMPLES), self.card.columns, pairs)
+        return [self.card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
+
+    def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:
+        """Predict each context at its own inputs, all given as matrices. Emits no warnings."""
+        columns = self.card.columns
+        contexts = [context_points(columns, *pair) for pair in pairs]
+        answers = self.predictor(num_samples).many(contexts, [target_inputs(columns, x) for x in queries])
+        return [Prediction.decode(answer, columns) for answer in answers]
+
+    def _predict_frame(
+        self, contexts: Frame, X: Frame, output_type: str, quantiles: Sequence[float], num_samples: int
+    ) -> Frame:
+        import pandas as pd
+
+        task = self.card.columns.task
+        for frame in (contexts, X):
+            require_columns(frame, (task,))
+            if frame[task].isna().any():
+                raise InputError(f"the task column '{task}' is empty in a row; every row needs a task")
+        if not len(X):
+            raise InputError("there are no rows to predict at")
+        given, asked = (frame.groupby(task, sort=False).indices for frame in (contexts, X))
+        pairs = [read_context(self.card.columns, contexts.iloc[given.get(name, [])], None) for name in asked]
+        if len(contexts):
+            self._warn_unknown([name for name, (x, _) in zip(asked, pairs, strict=True) if not len(x)])
+        frames = [X.iloc[rows] for rows in asked.values()]
+        queries = [read_inputs(self.card.columns, rows) for rows in frames]
+        self._warn_unlike(pairs)
+        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        predictions = self.predict_pairs(pairs, queries, num_samples)
+        parts = []
+        for name, prediction, rows in zip(asked, predictions, frames, strict=True):
+            part = prediction.frame(output_type, quantiles, rows)
+            part = part.to_frame(output_type) if part.ndim == 1 else part
+            part.insert(0, task, name)
+            parts.append(part)
+        as_asked = np.argsort(np.concatenate(list(asked.values())))
+        return pd.concat(parts).iloc[as_asked]
+
+
+def _is_empty(rows: Any) -> bool:
+    try:
+        return len(rows) == 0
+    except TypeError:  # a number, or nothing that has rows
+        return False
+
+
+def load(path_or_name: str | Path) -> FittedModel:
+    """Load a model from a directory that `fit` or `save` wrote, from a training run, or by the name of a packaged model.
+
+    Loading executes no code from the files.
+    """
+    return FittedModel(*load_model_files(usable_path(path_or_name)))

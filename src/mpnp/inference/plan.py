@@ -1,0 +1,41 @@
+"""The plan of an unfinished fit: what is to be done besides its curves, which lie beside it."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from mpnp.errors import RunError
+from mpnp.io.files import read_json, write_json
+from mpnp.training.config import RunConfig
+
+__all__ = ["PLAN", "FitPlan"]
+
+PLAN = "plan.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class FitPlan:
+    """The training run, the options that the fit was started with, and the licence of the model."""
+
+    run: RunConfig
+    options: dict[str, Any]
+    licence: str | None = None
+
+    def choices(self) -> dict[str, Any]:
+        """Everything that the user may have chosen, by name."""
+        return {**self.options, **dataclasses.asdict(self.run.settings)}
+
+    def write(self, directory: Path) -> None:
+        """Write the plan into the directory of the run."""
+        write_json(directory / PLAN, {"run": self.run.to_json(), "options": self.options, "licence": self.licence})
+
+    @staticmethod
+    def read(directory: Path) -> "FitPlan":
+        """Read what `write` wrote."""
+        content = read_json(directory / PLAN)
+        try:
+            return FitPlan(RunConfig.from_json(content["run"]), dict(content["options"]), content["licence"])
+        except (KeyError, TypeError):
+            raise RunError(
+                f"{directory} was begun by an older mpnp with another training procedure; remove it and start again"
+            ) from None

@@ -1,0 +1,163 @@
+"""Predictions at the rows of a table in the user's units, as arrays or as a data frame."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.errors import InputError, unknown_name
+from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
+from mpnp.tables.columns import Schema
+from mpnp.tables.frames import Frame
+
+__all__ = ["DEFAULT_QUANTILES", "Prediction", "quantile_name", "require_levels"]
+
+DEFAULT_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+RowOutput = Float[np.ndarray, "row output"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """A prediction in the user's units.
+
+    It uses NumPy in double precision, because some units need it and because row counts vary too much to compile for.
+    """
+
+    mixture: Predictive
+    columns: Schema
+
+    @staticmethod
+    def decode(answer: Predictive, columns: Schema) -> "Prediction":
+        """Convert a network's prediction to the units of the table."""
+        return Prediction(Predictive(*columns.decode_predictive(answer.loc, answer.scale), answer.distribution), columns)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return self.mixture.loc.shape[1]
+
+    @property
+    def loc(self) -> Float[np.ndarray, "sample row output"]:
+        """Value of each function at each row."""
+        return np.asarray(self.mixture.loc)
+
+    def observe(self, rng: np.random.Generator) -> Float[np.ndarray, "sample row output"]:
+        """One new observation of each function at each row, noise included."""
+        return self.loc + np.asarray(self.mixture.scale) * self.mixture.distribution.quantile(rng.random(self.loc.shape))
+
+    @property
+    def mean(self) -> RowOutput:
+        """Mean of the mixture."""
+        return np.asarray(self.mixture.mean)
+
+    @property
+    def std(self) -> RowOutput:
+        """Standard deviation of the mixture."""
+        return np.asarray(self.mixture.std)
+
+    @property
+    def between_std(self) -> RowOutput:
+        """Spread of the model's functions around their mean: uncertainty that more observations would reduce."""
+        return np.asarray(self.mixture.between_std)
+
+    @property
+    def within_std(self) -> RowOutput:
+        """Root mean square of the functions' own standard deviations: noise, and uncertainty that these absorb."""
+        return np.asarray(self.mixture.within_std)
+
+    def quantiles(self, levels: Sequence[float]) -> Float[np.ndarray, "row output level"]:
+        """The values that an output stays below with these probabilities."""
+        return np.stack([np.asarray(self.mixture.quantile(level)) for level in require_levels(levels)], axis=-1)
+
+    def cdf(self, y: RowOutput) -> RowOutput:
+        """Probability of an output below y; NaN where y is."""
+        return np.asarray(self.mixture.cdf(y))
+
+    def log_prob(self, y: RowOutput) -> Float[np.ndarray, " row"]:
+        """Log density of each row's observed outputs, marginally over other rows; NaN if it has none."""
+        of_rows = self._component_log_density(y).sum(axis=-1)
+        return np.where(np.isnan(y).all(axis=-1), np.nan, log_mean_exp(of_rows))
+
+    def marginal_log_prob(self, y: RowOutput) -> RowOutput:
+        """Marginal log density of each output; NaN where y is."""
+        return np.where(np.isnan(y), np.nan, log_mean_exp(self._component_log_density(y)))
+
+    def joint_log_prob(self, y: RowOutput) -> float:
+        """Joint log density of all observed outputs of all rows."""
+        return float(log_mean_exp(self._component_log_density(y).sum(axis=(-2, -1))))
+
+    def crps(self, y: RowOutput) -> RowOutput:
+        """Continuous ranked probability score of each output, in its units; smaller is better. NaN where y is."""
+        return np.asarray(self.mixture.crps(y))
+
+    def arrays(self, output_type: str, levels: Sequence[float]) -> "np.ndarray | dict[str, np.ndarray]":
+        """The prediction as arrays, without the output axis if there is one output; "full" is a dictionary of all."""
+        makers = {
+            "mean": lambda: self.squeeze(self.mean),
+            "std": lambda: self.squeeze(self.std),
+            "quantiles": lambda: self.squeeze(self.quantiles(levels)),
+            "full": lambda: {
+                "mean": self.squeeze(self.mean),
+                "std": self.squeeze(self.std),
+                "quantiles": self.squeeze(self.quantiles(levels)),
+                "between_std": self.squeeze(self.between_std),
+                "within_std": self.squeeze(self.within_std),
+            },
+        }
+        if str(output_type) not in makers:
+            raise unknown_name("output_type", str(output_type), makers, f"Choose one of: {', '.join(makers)}.")
+        return makers[str(output_type)]()
+
+    def frame(self, output_type: str, levels: Sequence[float], inputs: Frame) -> Frame:
+        """The prediction with the index of `inputs`; "full" starts with the input columns."""
+        import pandas as pd
+
+        content = self.arrays(output_type, levels)
+        named = content if isinstance(content, dict) else {output_type: content}
+        columns = {}
+        for name, values in named.items():
+            for output, prefix in enumerate(self._prefixes()):
+                of_output = values if len(self.columns.outputs) == 1 else values[:, output]
+                if name == "quantiles":
+                    columns |= {f"{prefix}{quantile_name(level)}": of_output[:, i] for i, level in enumerate(levels)}
+                else:
+                    columns[f"{prefix}{name}"] = of_output
+        result = pd.DataFrame(columns, index=inputs.index)
+        if output_type == "full":
+            return pd.concat([inputs[list(self.columns.inputs)], result], axis=1)
+        return result.iloc[:, 0] if result.shape[1] == 1 and output_type != "quantiles" else result
+
+    def _prefixes(self) -> list[str]:
+        outputs = self.columns.outputs
+        return [""] if len(outputs) == 1 else [f"{name}_" for name in outputs]
+
+    def squeeze(self, values: Float[np.ndarray, "row output *rest"]) -> np.ndarray:
+        """Drop the output axis if there is one output."""
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def _component_log_density(self, y: RowOutput) -> Float[np.ndarray, "sample row output"]:
+        """Log density of each output under each function, zero where it was not observed."""
+        return np.where(np.isnan(y), 0.0, self.mixture.component_log_density(y))
+
+
+def require_levels(levels: Sequence[float]) -> list[float]:
+    """Check that quantile levels lie strictly between 0 and 1, and return them as floats."""
+    try:
+        numbers = [float(level) for level in levels]
+    except (TypeError, ValueError):
+        raise InputError(f"quantiles must be a list of numbers between 0 and 1, got {levels!r}") from None
+    if not numbers or not all(0 < level < 1 for level in numbers):
+        raise InputError(f"quantiles must lie above 0 and below 1, got {numbers}")
+    return numbers
+
+
+def quantile_name(level: float) -> str:
+    """The column name of a quantile.
+
+    >>> quantile_name(0.05), quantile_name(0.5), quantile_name(0.975)
+    ('q05', 'q50', 'q97.5')
+    """
+    percent = f"{100 * level:.6g}"
+    return f"q{'0' if 100 * level < 10 else ''}{percent}"

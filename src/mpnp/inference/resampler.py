@@ -1,0 +1,152 @@
+"""Predictive resampling for fitted models: places future inputs and pads arrays to few compiled shapes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
+
+from mpnp.errors import InputError
+from mpnp.inference.card import TrainingDomain
+from mpnp.inference.future import AbstractDesign, spread_inputs
+from mpnp.inference.predictor import pad_points, round_up
+from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
+from mpnp.models.base import AbstractNeuralProcess
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.tables.columns import Schema
+from mpnp.tables.points import target_inputs
+from mpnp.tasks.task import PointSet
+
+__all__ = ["FutureInputs", "Resampler", "choose_num_future"]
+
+FEWEST, MOST = 10, 30
+"""Bounds on the default number of future observations. Fewer leave functions uncertain; more take time and change little."""
+
+FARTHEST = 4
+"""A completed context may be at most this many times as large as the largest context in training."""
+
+CHAIN_SAMPLES = 32
+"""Sampled functions in each one-step prediction of the chain rule."""
+
+FutureInputs = Callable[[np.random.Generator, int], Any]
+"""Maps a random generator and a number of rows to the inputs of that many future observations, in the user's units."""
+
+Rows = Float[np.ndarray, "row input"]
+"""Inputs in the user's units."""
+
+
+def choose_num_future(num_rows: int, domain: TrainingDomain) -> int:
+    """Number of future observations that fills the context up to the largest in training, but from `FEWEST` to `MOST`.
+
+    >>> domain = TrainingDomain(100, 5_000, np.zeros(1), np.ones(1), largest_context=47)
+    >>> choose_num_future(10, domain), choose_num_future(30, domain), choose_num_future(47, domain)
+    (30, 17, 10)
+    """
+    return min(MOST, max(FEWEST, domain.largest_context - num_rows))
+
+
+class Resampler:
+    """Completes contexts with a network and reads functions from them; compiled once per padded shape."""
+
+    def __init__(self, network: AbstractNeuralProcess, columns: Schema, domain: TrainingDomain, design: AbstractDesign) -> None:
+        self.columns, self.domain, self.design = columns, domain, design
+        self._parameters, static = eqx.partition(network, eqx.is_array)
+
+        def functions(
+            parameters: PyTree,
+            context: PointSet,
+            inputs: Float[Array, "draw future x_dim"],
+            x_target: Float[Array, "target x_dim"],
+            key: PRNGKeyArray,
+        ) -> Predictive:
+            model, (complete_key, read_key) = eqx.combine(parameters, static), jax.random.split(key)
+            completed = complete_contexts(model, context, inputs, key=complete_key)
+            return read_functions(model, completed, x_target, key=read_key)
+
+        def chains(
+            parameters: PyTree,
+            context: PointSet,
+            points: PointSet,
+            orders: Int[Array, "order point"],
+            keys: Key[Array, " order"],
+        ) -> Float[Array, " order"]:
+            model = eqx.combine(parameters, static)
+
+            def chain(arguments: tuple[Int[Array, " point"], PRNGKeyArray]) -> Float[Array, ""]:
+                order, key = arguments
+                return chain_log_prob(model, context, points, order, key=key, num_samples=CHAIN_SAMPLES)
+
+            return jax.lax.map(chain, (orders, keys))
+
+        self._functions, self._chains = jax.jit(functions), jax.jit(chains)
+
+    def __call__(
+        self,
+        context: PointSet,
+        x_context: Float[np.ndarray, "context input"],
+        x: Rows,
+        num_draws: int,
+        *,
+        seed: int,
+        num_future: int,
+        future_inputs: FutureInputs | None,
+    ) -> Predictive:
+        """Draw functions at the rows of x. The same seed draws the same functions at any rows within the training range."""
+        draw_key, rng = jax.random.key(seed), np.random.default_rng(seed)
+        padded_draws = round_up(num_draws)
+        if future_inputs is None:
+            inputs = self.place(x_context, x, padded_draws, num_future, rng)
+        else:
+            rows = np.stack([self._read(future_inputs(rng, num_future), num_future) for _ in range(padded_draws)])
+            inputs = self._arrange(rows, rng)
+        targets = target_inputs(self.columns, x)
+        filled = np.concatenate([targets, np.zeros((round_up(len(targets)) - len(targets), targets.shape[1]), targets.dtype)])
+        padded = pad_points(context, round_up(len(context.mask)))
+        answer = self._functions(self._parameters, padded, inputs, filled, draw_key)
+        return jax.tree.map(lambda values: values[:num_draws, : len(targets)], jax.device_get(answer))
+
+    def place(
+        self,
+        x_context: Float[np.ndarray, "context input"],
+        x: Rows,
+        num_draws: int,
+        num_future: int,
+        rng: np.random.Generator,
+    ) -> Float[Array, "draw future x_dim"]:
+        """Inputs of future observations as the network reads them, spread over the ranges of training and of x."""
+        low, high = self._range(x)
+        rows = spread_inputs(num_draws, num_future, self.design.start(x_context, low, high), high, rng)
+        return self._arrange(rows, rng)
+
+    def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
+        """Joint log density of points by the chain rule, averaged over orders."""
+        orders = self.design.orders(np.asarray(points.x), num_orders, np.random.default_rng(seed))
+        num_points = orders.shape[1]
+        padding = np.tile(np.arange(num_points, round_up(num_points)), (num_orders, 1))
+        padded = (pad_points(part, round_up(len(part.mask))) for part in (context, points))
+        keys = jax.random.split(jax.random.key(seed), num_orders)
+        return float(self._chains(self._parameters, *padded, np.hstack([orders, padding]), keys).mean())
+
+    def _arrange(
+        self, rows: Float[np.ndarray, "draw row input"], rng: np.random.Generator
+    ) -> Float[Array, "draw future x_dim"]:
+        """The rows as network inputs, in the design's order. A row with several outputs may be several points."""
+        points = target_inputs(self.columns, rows.reshape(-1, rows.shape[-1])).reshape(len(rows), -1, self.columns.dims[0])
+        return jnp.asarray(self.design.arrange(points, rng))
+
+    def _range(self, x: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """The training range, extended to cover the rows of x."""
+        # A training domain may have no bounds; fmin and fmax ignore NaN.
+        low, high = (np.where(np.isfinite(bound), bound, np.nan) for bound in (self.domain.low, self.domain.high))
+        return np.fmin(low, x.min(axis=0)), np.fmax(high, x.max(axis=0))
+
+    def _read(self, rows: Any, num_future: int) -> Rows:
+        inputs = np.asarray(rows, np.float64)
+        inputs = inputs[:, None] if inputs.ndim == 1 else inputs
+        wanted = (num_future, len(self.columns.inputs))
+        if inputs.shape != wanted or not np.isfinite(inputs).all():
+            raise InputError(f"future_inputs must return finite numbers of shape {wanted}, got shape {np.shape(rows)}")
+        return inputs
