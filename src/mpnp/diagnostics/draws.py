@@ -1,0 +1,120 @@
+"""Functions drawn for many cases at once: all cases are padded to one shape, so that one program serves them all."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from mpnp.diagnostics.cases import Case, Cases
+from mpnp.inference.model import FittedModel
+from mpnp.inference.prediction import Prediction
+from mpnp.inference.predictor import pad_points
+from mpnp.inference.resampler import choose_num_future
+from mpnp.inference.resampling import complete_contexts, read_functions
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.tables.points import context_points, target_inputs
+from mpnp.tasks.task import PointSet
+
+__all__ = ["NUM_DRAWS", "STEPS", "Moments", "Resampled", "generate_functions", "padded_points", "resample_cases"]
+
+NUM_DRAWS = 64
+"""Functions drawn per case."""
+
+STEPS = (0, 1, 3, 10, 30)
+"""Numbers of resampled points after which predictions are compared with those before."""
+
+
+NUM_TARGETS = 12
+"""Targets of each case at which predictions are compared."""
+
+
+class Moments(NamedTuple):
+    """Moments of predictions at some targets after each number of resampled points, in the network's units."""
+
+    mean: Float[Array, "*step target y_dim"]
+    between_std: Float[Array, "*step target y_dim"]
+    within_std: Float[Array, "*step target y_dim"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resampled:
+    """Functions of one case by predictive resampling, and predictions on the way to them."""
+
+    functions: Prediction
+    moments: Moments
+    num_points: int
+    """Resampled points behind each function. Moments at more points than these mean nothing."""
+
+
+def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[Resampled]:
+    """Resample each case as `posterior.sample` does."""
+    columns = model.card.columns
+    parameters, static = eqx.partition(model.network, eqx.is_array)
+    contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])
+    num_future = [choose_num_future(len(case.x_context), model.card.seen) for case in cases]
+    num_rows = max(len(case.x_function) for case in cases)
+
+    @jax.jit
+    def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Moments]:
+        return _draw(eqx.combine(parameters, static), *arguments)
+
+    for number, (case, context) in enumerate(zip(cases, contexts, strict=True)):
+        rng, key = np.random.default_rng([seed, number]), jax.random.fold_in(jax.random.key(seed), number)
+        inputs = model.resampler.place(case.x_context, _all_inputs(case), NUM_DRAWS, num_future[number], rng)
+        num_points = inputs.shape[1]
+        filled = np.resize(np.swapaxes(inputs, 0, 1), (num_points * max(num_future) // num_future[number], *inputs[:, 0].shape))
+        queries = (
+            target_inputs(columns, np.resize(x, (count, x.shape[1])))
+            for x, count in ((case.x_function, num_rows), (case.x_target, NUM_TARGETS))
+        )
+        answer = draw(parameters, context, np.swapaxes(filled, 0, 1), jnp.asarray(num_points), *queries, key)
+        functions, moments = jax.device_get(answer)
+        decoded = Prediction.decode(functions, columns).mixture
+        kept = jax.tree.map(lambda values, case=case: values[:, : len(case.x_function)], decoded)
+        yield Resampled(Prediction(kept, columns), moments, num_points)
+
+
+def _draw(
+    network: PyTree,
+    context: PointSet,
+    inputs: Float[Array, "draw future x_dim"],
+    num_points: Int[Array, ""],
+    x_function: Float[Array, "row x_dim"],
+    x_target: Float[Array, "target x_dim"],
+    key: PRNGKeyArray,
+) -> tuple[Predictive, Moments]:
+    """Functions that rest on `num_points` future points, and moments at the targets after each number in `STEPS`."""
+    complete_key, read_key = jax.random.split(key)
+    completed = complete_contexts(network, context, inputs, key=complete_key)
+    slot = jnp.arange(completed.mask.shape[1])
+
+    def read(number: Int[Array, ""], x: Float[Array, "row x_dim"]) -> Predictive:
+        kept = completed.mask & (slot < len(context.mask) + number)
+        return read_functions(network, PointSet(completed.x, completed.y, kept), x, key=read_key)
+
+    def moments(number: Int[Array, ""]) -> Moments:
+        after = read(number, x_target)
+        return Moments(after.mean, after.between_std, after.within_std)
+
+    return read(num_points, x_function), jax.lax.map(moments, jnp.asarray(STEPS))
+
+
+def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:
+    """Functions of each case from the model's own mechanism."""
+    pairs = [(case.x_context, case.y_context) for case in cases]
+    return model.predict_pairs(pairs, [case.x_function for case in cases], NUM_DRAWS)
+
+
+def padded_points(sets: list[PointSet]) -> list[PointSet]:
+    """The point sets, all padded to the size of the largest."""
+    most = max(len(points.mask) for points in sets)
+    return [pad_points(points, most) for points in sets]
+
+
+def _all_inputs(case: Case) -> Float[np.ndarray, "row input"]:
+    return np.concatenate([case.x_function, case.x_target])
