@@ -1,52 +1,92 @@
-"""The command for the study of Bayesian optimisation: run what has no record yet, then show all records."""
+"""`mpnp bayesopt`: compare models at minimising test functions."""
 
 import argparse
+import dataclasses
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mpnp.bayesopt.benchmark import Study, read_acquisitions, read_records, regret_quartiles, run_study, study_folder
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.study import Study, read_acquisitions, read_records, regret_quartiles, run_study, study_folder
-from mpnp.cli.commands import given
+from mpnp.bayesopt.strategies import ACQUISITIONS, EXPECTED_IMPROVEMENT
+from mpnp.cli.fields import add_field, file_path, given
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import RunError
 
-__all__ = ["bayesopt"]
+__all__ = ["add_arguments", "run"]
 
 MODELS = ("mpanp-rbf", "gp", "random")
 
+FLAGS = {"num_trials": "--trials", "num_iterations": "--iterations", "num_samples": "--num-samples", "seed": "--seed"}
+"""Fields of a study that the command line can set."""
 
-def bayesopt(options: argparse.Namespace) -> None:
-    """Search the minima of the test functions with every model, and compare."""
-    choices = given(options, Study)
+EPILOG = """\
+examples:
+  mpnp bayesopt forrester --models mpanp-rbf gp random --trials 10
+  mpnp bayesopt --models runs/mpanp runs/canp gp random --out results/bayesopt
+  mpnp bayesopt --draw-only                     table and figures of the existing records
+
+A model is the directory of a run or of a fitted model, the name of a model that comes with mpnp, gp for a Gaussian process
+whose kernel was learnt from the rbf tasks, or random for random search. Completed runs are skipped, so rerunning resumes."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to minimise, with which models, and every setting of the study."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "objectives", nargs="*", metavar="OBJECTIVE", help=f"functions to minimise: {', '.join(OBJECTIVES)} (default: all)"
+    )
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help=f"models to compare (default {' '.join(MODELS)})")
+    parser.add_argument(
+        "--acquisitions", nargs="+", default=[EXPECTED_IMPROVEMENT], metavar="NAME",
+        help=f"acquisition functions: {', '.join(ACQUISITIONS)} (default {EXPECTED_IMPROVEMENT})",
+    )  # fmt: skip
+    for field in dataclasses.fields(Study):
+        if field.name in FLAGS:
+            add_field(parser, field, FLAGS[field.name], default=field.default)
+    parser.add_argument(
+        "--out", type=file_path, default=Path("results/bayesopt"), metavar="FOLDER",
+        help="folder of records and figures (default %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--draw-only", action="store_true", help="run nothing; show the existing records")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Minimise every test function with every model, and compare."""
+    from mpnp.io.compile_cache import keep_compiled_programs
+
+    keep_compiled_programs()
+    choices = given(args, Study)
     by_objective = {
-        objective: [Study(**{**choices, "objective": objective, "acquisition": name}) for name in options.acquisitions]
-        for objective in options.objectives or OBJECTIVES
+        objective: [Study(**{**choices, "objective": objective, "acquisition": name}) for name in args.acquisitions]
+        for objective in args.objectives or OBJECTIVES
     }
-    if not options.draw_only:
+    if not args.draw_only:
         for study in itertools.chain.from_iterable(by_objective.values()):
-            _run(study, options)
+            _run(study, args)
     for studies in by_objective.values():
         for study in studies:
-            _show(study, options.out)
-        _show_acquisitions(studies[0], options.out)
+            _show(study, args.out)
+        _show_acquisitions(studies[0], args.out)
 
 
-def _run(study: Study, options: argparse.Namespace) -> None:
+def _run(study: Study, args: argparse.Namespace) -> None:
     try:
-        run_study(study, options.models or MODELS, options.out, quiet=options.quiet)
+        run_study(study, args.models or MODELS, args.out, quiet=args.quiet)
     except KeyboardInterrupt:
-        print(f"finished records are kept in {options.out}; the same command continues")
+        print(f"completed records are kept in {args.out}; rerun the command to resume")
         raise
 
 
 def _show(study: Study, out: Path) -> None:
-    from mpnp.bayesopt.figures import predicted_figure, regret_figure  # here, because matplotlib takes half a second
-    from mpnp.pictures import save_figure
+    from mpnp.bayesopt.figures import predicted_figure, regret_figure  # matplotlib takes half a second to import
+    from mpnp.plotting.style import save_figure
 
     records, folder = read_records(out, study), study_folder(out, study)
     if not records:
-        raise RunError(f"{folder} holds no records; make them first, without --draw-only")
+        raise RunError(f"{folder} holds no records; run the command without --draw-only first")
     print(_table(study, records))
     for name, figure in (("regret", regret_figure(records)), ("predicted", predicted_figure(records))):
         if figure is not None:
@@ -55,9 +95,9 @@ def _show(study: Study, out: Path) -> None:
 
 
 def _show_acquisitions(study: Study, out: Path) -> None:
-    """All ways to choose in one figure, where a model was run with several."""
+    """One figure that compares acquisition functions, if a model was run with several."""
     from mpnp.bayesopt.figures import acquisitions_figure
-    from mpnp.pictures import save_figure
+    from mpnp.plotting.style import save_figure
 
     if (figure := acquisitions_figure(read_acquisitions(out, study))) is not None:
         path = study_folder(out, study).parent / "acquisitions.png"
@@ -65,8 +105,8 @@ def _show_acquisitions(study: Study, out: Path) -> None:
         print(f"wrote {path}")
 
 
-def _table(study: Study, records: dict[str, Any]) -> str:
-    """Regret at the end, and its sum over all iterations: the median trial, and where the middle half lies."""
+def _table(study: Study, records: Mapping[str, Any]) -> str:
+    """Final regret and its sum over all iterations: median and quartiles over trials."""
     rows = []
     for label, record in records.items():
         cells = [label]

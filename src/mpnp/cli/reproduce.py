@@ -1,110 +1,162 @@
-"""The command that makes the paper's tables and figures: run what is missing, then write what can be written."""
+"""`mpnp reproduce`: make the paper's tables and figures, including the runs they need."""
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mpnp.cli.fields import file_path
 from mpnp.cli.table import format_table
 from mpnp.errors import InputError, unknown_name
-from mpnp.reproduce.budgets import find_budget
-from mpnp.reproduce.campaign import Campaign
-from mpnp.reproduce.engines import find_engine
-from mpnp.reproduce.lines import Line
-from mpnp.reproduce.runner import run_missing, train_again
+from mpnp.reproduce.budgets import BUDGETS, find_budget
 
 if TYPE_CHECKING:
-    from mpnp.reproduce.artefacts import Artefact
+    from mpnp.reproduce.campaign import Campaign
+    from mpnp.reproduce.experiments import Experiment
+    from mpnp.reproduce.rows import ExperimentRow
 
-__all__ = ["reproduce"]
+__all__ = ["add_arguments", "run"]
 
 EVERYTHING = "all"
 
+EPILOG = """\
+examples:
+  mpnp reproduce                                list the tables and figures, and how far they are
+  mpnp reproduce direct --budget minutes        make one table
+  mpnp reproduce regression size-matched --budget hours --seeds 2
+  mpnp reproduce all --budget paper --engine ray
+  mpnp reproduce all --draw-only                tables and figures of the existing records
+  mpnp reproduce direct --retrain               train again what figures show and whose runs were deleted
 
-def reproduce(options: argparse.Namespace) -> None:
-    """List the tables and figures, or make those that are named."""
-    from mpnp.reproduce.artefacts import ARTEFACTS, find_artefact  # here, because matplotlib takes half a second to import
+Completed runs are skipped, so rerunning resumes. Records, tables (Markdown and LaTeX) and figures are written to OUT/BUDGET."""
 
-    budget = find_budget(options.budget)
-    seeds = budget.num_seeds if options.seeds is None else options.seeds
-    campaign = Campaign(budget, seeds, options.out, options.runs, options.ceilings)
-    if not options.names:
-        print(_listing(campaign, list(ARTEFACTS.values())))
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to reproduce, at what cost, and where to keep it."""
+    from mpnp.reproduce.executor import ENGINES
+
+    parser.epilog = EPILOG
+    parser.add_argument("names", nargs="*", metavar="NAME", help="tables and figures, or all (default: list them)")
+    parser.add_argument(
+        "--budget", default="minutes", metavar="NAME", help=f"compute to spend: {', '.join(BUDGETS)} (default %(default)s)"
+    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="training runs per model (default: as many as the budget says)")
+    parser.add_argument("--models", nargs="+", metavar="MODEL", help="run these models only")
+    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="run only what is trained or tested on these tasks")
+    for flag, default, text in (
+        ("--out", "results/reproduce", "records, tables and figures"),
+        ("--runs", "runs/reproduce", "training runs"),
+        ("--ceilings", "results/ceilings", "records of ceilings"),
+    ):
+        parser.add_argument(
+            flag, type=file_path, default=Path(default), metavar="FOLDER", help=f"folder of {text} (default %(default)s)"
+        )
+    parser.add_argument(
+        "--engine", default="sequential", metavar="NAME", help=f"how jobs are run: {', '.join(ENGINES)} (default %(default)s)"
+    )
+    parser.add_argument("--retrain", action="store_true", help="train models again that figures show and whose runs are gone")
+    parser.add_argument("--draw-only", action="store_true", help="run nothing; show the existing records")
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+
+
+def run(args: argparse.Namespace) -> None:
+    """List the tables and figures, or make the named ones."""
+    from mpnp.io.compile_cache import keep_compiled_programs
+    from mpnp.reproduce.campaign import Campaign
+    from mpnp.reproduce.experiments import EXPERIMENTS, find_experiment
+
+    keep_compiled_programs()
+    budget = find_budget(args.budget)
+    seeds = budget.num_seeds if args.seeds is None else args.seeds
+    campaign = Campaign(budget, seeds, args.out, args.runs, args.ceilings)
+    if not args.names:
+        print(_listing(campaign, list(EXPERIMENTS.values())))
         return
-    names = list(ARTEFACTS) if EVERYTHING in options.names else list(dict.fromkeys(options.names))
-    selection = _select(campaign, [find_artefact(name) for name in names], options)
+    names = list(EXPERIMENTS) if EVERYTHING in args.names else list(dict.fromkeys(args.names))
+    selection = _select(campaign, [find_experiment(name) for name in names], args)
     try:
-        for artefact, lines in selection:
-            if not options.draw_only:
-                _run(campaign, artefact, lines, options)
-            _show(campaign, artefact)
+        for experiment, rows in selection:
+            if not args.draw_only:
+                _run(campaign, experiment, rows, args)
+            _show(campaign, experiment)
     except KeyboardInterrupt:
-        print(f"what is done is kept in {campaign.folder}; the same command continues")
+        print(f"completed records are kept in {campaign.folder}; rerun the command to resume")
         raise
 
 
-Selection = list[tuple["Artefact", list[Line]]]
-
-
-def _select(campaign: Campaign, artefacts: Sequence["Artefact"], options: argparse.Namespace) -> Selection:
-    """The lines of the models and tasks asked for, if any are; a table shows all its lines whatever is run now."""
-    lines_of = [(artefact, artefact.lines(campaign)) for artefact in artefacts]
-    every = [line for _, lines in lines_of for line in lines]
-    _require_among("model", options.models, [line.model for line in every])
-    _require_among("task", options.tasks, [task for line in every for task in (line.task, line.tested_on)])
-    chosen = [(artefact, [line for line in lines if _is_chosen(line, options)]) for artefact, lines in lines_of]
-    if not any(lines for _, lines in chosen):
-        raise InputError(f"no line is of {', '.join(options.models)} on {', '.join(options.tasks)}; leave out either choice")
-    return [(artefact, lines) for artefact, lines in chosen if lines]
+def _select(
+    campaign: "Campaign", experiments: Sequence["Experiment"], args: argparse.Namespace
+) -> "list[tuple[Experiment, list[ExperimentRow]]]":
+    """The rows to run, for the selected models and tasks. Tables show all rows, whatever is run now."""
+    rows_of = [(experiment, experiment.rows(campaign.budget)) for experiment in experiments]
+    every = [row for _, rows in rows_of for row in rows]
+    _require_among("model", args.models, [row.model for row in every])
+    _require_among("task", args.tasks, [task for row in every for task in (row.task, row.tested_on)])
+    chosen = [(experiment, [row for row in rows if _is_chosen(row, args)]) for experiment, rows in rows_of]
+    if not any(rows for _, rows in chosen):
+        models, tasks = ", ".join(args.models), ", ".join(args.tasks)
+        raise InputError(f"no row combines {models} with {tasks}; leave out --models or --tasks")
+    return [(experiment, rows) for experiment, rows in chosen if rows]
 
 
 def _require_among(kind: str, wanted: Sequence[str] | None, found: Sequence[str]) -> None:
-    """Refuse names that no line has."""
+    """Raise an error for names that no row has."""
     for name in wanted or ():
         if name not in found:
-            raise unknown_name(kind, name, found, f"What you chose has: {', '.join(dict.fromkeys(found))}.")
+            raise unknown_name(kind, name, found, f"Your selection has: {', '.join(dict.fromkeys(found))}.")
 
 
-def _is_chosen(line: Line, options: argparse.Namespace) -> bool:
-    return (not options.models or line.model in options.models) and (
-        not options.tasks or bool({line.task, line.tested_on} & set(options.tasks))
+def _is_chosen(row: "ExperimentRow", args: argparse.Namespace) -> bool:
+    return (not args.models or row.model in args.models) and (
+        not args.tasks or bool({row.task, row.tested_on} & set(args.tasks))
     )
 
 
-def _run(campaign: Campaign, artefact: "Artefact", lines: Sequence[Line], options: argparse.Namespace) -> None:
-    say = (lambda text: None) if options.quiet else print
-    engine = find_engine(options.engine)
-    for obstacle in dict.fromkeys(filter(None, map(campaign.obstacle, lines))):
-        say(f"{artefact.name}: lines are left out, {obstacle}")
-    run_missing(campaign, lines, engine, say)
-    train_again(campaign, artefact.needs(campaign, lines), engine, say)
-    if artefact.study is not None:
-        artefact.study(campaign, lines)
+def _run(campaign: "Campaign", experiment: "Experiment", rows: Sequence["ExperimentRow"], args: argparse.Namespace) -> None:
+    from mpnp.reproduce.executor import find_engine, run_missing, train_again
+
+    say = (lambda text: None) if args.quiet else print
+    engine = find_engine(args.engine)
+    for obstacle in dict.fromkeys(filter(None, map(campaign.obstacle, rows))):
+        say(f"{experiment.name}: rows are left out, {obstacle}")
+    run_missing(campaign, rows, engine, say)
+    shown = [row for row in experiment.shown(rows) if args.retrain and campaign.obstacle(row) is None]
+    train_again(campaign, [*experiment.needs(campaign, rows), *shown], engine, say)
+    if experiment.study is not None:
+        experiment.study(campaign, rows)
 
 
-def _show(campaign: Campaign, artefact: "Artefact") -> None:
-    lines = artefact.lines(campaign)
-    paths = [path for output in artefact.outputs for path in output(campaign, lines)]
+def _show(campaign: "Campaign", experiment: "Experiment") -> None:
+    """Write the outputs of an experiment, and print its tables."""
+    rows = experiment.rows(campaign.budget)
+    paths = [path for output in experiment.outputs for path in output(campaign, rows)]
     for path in paths:
         if path.suffix == ".md":
             print(path.read_text())
     for path in paths:
         print(f"wrote {path}")
-    if not paths:
-        print(f"{artefact.name}: nothing to draw, no model of it has been trained")
+    if gone := list(dict.fromkeys(row.label for row in campaign.without_runs(experiment.shown(rows)))):
+        again = f"mpnp reproduce {experiment.name} --budget {campaign.budget.name} --retrain"
+        print(f"{experiment.name}: no figures of {', '.join(gone)}, whose runs are gone; '{again}' makes them again")
+    elif not paths:
+        print(f"{experiment.name}: nothing to draw, because none of its models has been trained")
 
 
-def _listing(campaign: Campaign, artefacts: Sequence["Artefact"]) -> str:
-    rows = [[artefact.name, artefact.title, *_state(campaign, artefact.lines(campaign))] for artefact in artefacts]
+def _listing(campaign: "Campaign", experiments: Sequence["Experiment"]) -> str:
+    rows = [
+        [experiment.name, experiment.title, *_progress(campaign, experiment.rows(campaign.budget))]
+        for experiment in experiments
+    ]
     effort = f"budget '{campaign.budget.name}': {campaign.budget.about}; seeds: {campaign.num_seeds}; in {campaign.folder}"
-    return "\n".join([format_table(["name", "what", "lines done", "runs to make", "needs"], rows), "", effort])
+    return "\n".join([format_table(["name", "title", "rows done", "runs to make", "needs"], rows), "", effort])
 
 
-def _state(campaign: Campaign, lines: Sequence[Line]) -> list[str]:
-    done = sum(len(campaign.records(line)) == campaign.num_seeds for line in lines)
-    blocked = sorted({line.task for line in lines if campaign.obstacle(line) is not None})
-    ready = [line for line in lines if line.task not in blocked]
+def _progress(campaign: "Campaign", rows: Sequence["ExperimentRow"]) -> list[str]:
+    done = sum(len(campaign.records(row)) == campaign.num_seeds for row in rows)
+    blocked = sorted({row.task for row in rows if campaign.obstacle(row) is not None})
+    ready = [row for row in rows if row.task not in blocked]
     return [
-        f"{done} of {len(lines)}",
+        f"{done} of {len(rows)}",
         str(campaign.count_missing(ready)),
         f"data of {', '.join(blocked)} ('mpnp data')" if blocked else "",
     ]

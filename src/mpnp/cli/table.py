@@ -1,12 +1,14 @@
 """Plain-text tables for the terminal."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["format_number", "format_table"]
+__all__ = ["format_number", "format_table", "print_listing"]
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns wide enough for their content: the first flush left, those that hold numbers flush right."""
+    """Columns as wide as their content; columns of numbers are flush right, all others flush left."""
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     numeric = [all(_is_number(cell) for cell in column) for column in zip(*rows, strict=True)]
 
@@ -20,8 +22,17 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """A number for a table, or a dash where there is none."""
+    """A number for a table, or a dash if there is none."""
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def print_listing(rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Print rows that share their keys, as a table or as JSON."""
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    cells = [[f"{value:,}" if isinstance(value, int) else value for value in row.values()] for row in rows]
+    print(format_table(list(rows[0]), cells))
 
 
 def _is_number(cell: str) -> bool:

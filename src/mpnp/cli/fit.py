@@ -1,0 +1,122 @@
+"""`mpnp fit`: fit a model to the user's own curves."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpnp.cli.card import card_table
+from mpnp.cli.fields import add_fields, file_path, given, require_agreement
+from mpnp.errors import InputError
+from mpnp.models.config import ModelSettings
+
+if TYPE_CHECKING:
+    from mpnp.inference.model import FittedModel
+    from mpnp.inference.plan import FitPlan
+    from mpnp.tables.curves import Curves
+
+__all__ = ["add_arguments", "run"]
+
+EPILOG = """\
+example:
+  mpnp fit weather.csv --task-column day --input hour --output temp --context prefix --max-minutes 5 --out model
+
+Each row is one point of one curve. The split into training and validation is by task, never by point. Inputs and outputs
+are normalised internally; everything printed or predicted is in the units of the table."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A table and its columns, and every setting of the fit and the model."""
+    from mpnp.inference.fit import SETTINGS, FitOptions
+
+    parser.epilog = EPILOG
+    parser.add_argument("data", type=file_path, nargs="?", metavar="DATA", help="a table with one row per point")
+    parser.add_argument("--task-column", metavar="NAME", help="the column that says which curve a row belongs to")
+    parser.add_argument("--input", action="append", metavar="NAME", help="an input column; repeat it for several")
+    parser.add_argument(
+        "--output", action="append", metavar="NAME", help="an output column; repeat it for several; an empty cell is unobserved"
+    )
+    parser.add_argument(
+        "--group-column", metavar="NAME", help="a column, such as a date, whose curves the split keeps together"
+    )
+    parser.add_argument("--out", type=file_path, metavar="MODEL", help="directory of the fitted model")
+    parser.add_argument("--licence", metavar="NAME", help="licence under which others may use the model, kept in its card")
+    parser.add_argument(
+        "--resume", type=file_path, metavar="MODEL", help="continue an interrupted fit with the options it was started with"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no progress")
+    add_fields(parser.add_argument_group("fit"), FitOptions, defaults=FitOptions())
+    add_fields(parser.add_argument_group("model"), ModelSettings, defaults=SETTINGS)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Fit a model, or continue a fit, and print its card."""
+    from mpnp.inference.fit import has_unfinished_fit
+    from mpnp.io.compile_cache import keep_compiled_programs
+
+    keep_compiled_programs()
+    fit, out = (_fit, args.out) if args.resume is None else (_resume, args.resume)
+    try:
+        model = fit(args)
+    except KeyboardInterrupt:
+        if has_unfinished_fit(out):
+            print(f"continue with: mpnp fit --resume {out}")
+        raise
+    print(card_table(model.card))
+    print(f"model: {out}; predict with: mpnp predict {out} --context ROWS.csv --at INPUTS.csv --out prediction.csv")
+
+
+def _fit(args: argparse.Namespace) -> "FittedModel":
+    from mpnp.inference.fit import SETTINGS, FitOptions, fit_curves
+    from mpnp.tables.columns import Schema
+    from mpnp.tables.frames import curves_from_frame, read_table
+
+    if args.data is None or not args.input or not args.output or args.task_column is None:
+        raise InputError("name the columns: pass DATA --task-column NAME --input NAME --output NAME, or --resume MODEL")
+    if args.out is None:
+        raise InputError("name a directory for the fitted model with --out MODEL")
+    columns = Schema.named(args.input, args.output, task=args.task_column, group=args.group_column)
+    curves = curves_from_frame(read_table(args.data), columns)
+    options = FitOptions(**given(args, FitOptions))
+    settings = dataclasses.replace(SETTINGS, **given(args, ModelSettings))
+    print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
+    return fit_curves(curves, options, settings=settings, out=args.out, licence=args.licence, quiet=args.quiet)
+
+
+def _resume(args: argparse.Namespace) -> "FittedModel":
+    from mpnp.inference.fit import resume_fit, unfinished_plan
+
+    if args.out is not None and args.out.resolve() != args.resume.resolve():
+        raise InputError(f"--resume continues in {args.resume} itself; leave out --out {args.out}")
+    if (plan := unfinished_plan(args.resume)) is not None:
+        _require_same_fit(args, plan)
+    return resume_fit(args.resume, licence=args.licence, quiet=args.quiet)
+
+
+def _require_same_fit(args: argparse.Namespace, plan: "FitPlan") -> None:
+    """Raise an error if any argument differs from what the fit was started with: a fit cannot change midway."""
+    from mpnp.inference.fit import FitOptions, unfinished_curves
+
+    curves = unfinished_curves(args.resume)
+    columns = curves.columns
+    stored = {"task_column": columns.task, "group_column": columns.group, "input": columns.inputs, "output": columns.outputs}
+    named = {name: value for name in stored if (value := getattr(args, name)) is not None}
+    chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+    if plan.licence is not None and args.licence is not None:
+        chosen, stored = {**chosen, "licence": args.licence}, {**stored, "licence": plan.licence}
+    chosen = {**chosen, **given(args, FitOptions), **given(args, ModelSettings)}
+    require_agreement(chosen, {**stored, **plan.choices()}, args.resume)
+    if args.data is not None:
+        _require_same_curves(args.data, curves, args.resume)
+
+
+def _require_same_curves(data: Path, curves: "Curves", directory: Path) -> None:
+    from mpnp.tables.columns import Schema
+    from mpnp.tables.frames import curves_from_frame, read_table
+
+    columns = curves.columns
+    found = curves_from_frame(
+        read_table(data), Schema.named(columns.inputs, columns.outputs, task=columns.task, group=columns.group)
+    )
+    if not found.same_rows(curves):
+        raise InputError(f"{directory} was started with other rows than those of {data}; leave it out to resume with its own")
