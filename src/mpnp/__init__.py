@@ -1,32 +1,35 @@
-"""Neural processes with martingale posteriors."""
+"""Neural processes with martingale posteriors.
+
+Public names are imported when they are first used: JAX takes half a second, and many commands do without it.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mpnp.compile_cache import keep_compiled_programs
-from mpnp.errors import DivergedError, InputError, MpnpError, RunError
-from mpnp.fit_options import FitOptions
-from mpnp.fitted import (
-    FittedModel,
-    ImplausibleContextWarning,
-    LargeContextWarning,
-    MissingContextWarning,
-    OutsideRangeWarning,
-    load,
-)
-from mpnp.models.catalogue import MODELS, build, num_parameters
-from mpnp.models.settings import ModelSettings
-from mpnp.networks.predictive import Predictive
-from mpnp.posterior import Draws, Posterior
-from mpnp.predictor import Predictor
-from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
-from mpnp.runs import RunConfig, load_model
-from mpnp.tasks.catalogue import TASKS, find_family
-from mpnp.tasks.task import PointSet, Task
-from mpnp.train import resume, train
-
 if TYPE_CHECKING:
-    from mpnp.estimator import NeuralProcessRegressor
+    from mpnp.errors import DivergedError, InputError, MpnpError, RunError
+    from mpnp.inference.estimator import NeuralProcessRegressor
+    from mpnp.inference.fit import FitOptions
+    from mpnp.inference.model import (
+        FittedModel,
+        ImplausibleContextWarning,
+        LargeContextWarning,
+        MissingContextWarning,
+        OutsideRangeWarning,
+        load,
+    )
+    from mpnp.inference.posterior import Draws, Posterior
+    from mpnp.inference.predictor import Predictor
+    from mpnp.io.compile_cache import keep_compiled_programs
+    from mpnp.models.build import build, num_parameters
+    from mpnp.models.config import ModelSettings
+    from mpnp.models.registry import MODELS
+    from mpnp.nn.likelihoods.predictive import Predictive
+    from mpnp.tasks.registry import TASKS, find_family, import_family
+    from mpnp.tasks.task import PointSet, Task
+    from mpnp.training.config import LEARNING_RATE_GRID, RECIPES, Recipe, RunConfig
+    from mpnp.training.loop import resume, train
+    from mpnp.training.rundir import load_model
 
 __all__ = [
     "LEARNING_RATE_GRID",
@@ -55,6 +58,7 @@ __all__ = [
     "Task",
     "build",
     "find_family",
+    "import_family",
     "keep_compiled_programs",
     "load",
     "load_model",
@@ -63,9 +67,44 @@ __all__ = [
     "train",
 ]
 
+_MODULES = {
+    "mpnp.errors": ("DivergedError", "InputError", "MpnpError", "RunError"),
+    "mpnp.inference.estimator": ("NeuralProcessRegressor",),
+    "mpnp.inference.fit": ("FitOptions",),
+    "mpnp.inference.model": (
+        "FittedModel",
+        "ImplausibleContextWarning",
+        "LargeContextWarning",
+        "MissingContextWarning",
+        "OutsideRangeWarning",
+        "load",
+    ),
+    "mpnp.inference.posterior": ("Draws", "Posterior"),
+    "mpnp.inference.predictor": ("Predictor",),
+    "mpnp.io.compile_cache": ("keep_compiled_programs",),
+    "mpnp.models.build": ("build", "num_parameters"),
+    "mpnp.models.config": ("ModelSettings",),
+    "mpnp.models.registry": ("MODELS",),
+    "mpnp.nn.likelihoods.predictive": ("Predictive",),
+    "mpnp.tasks.registry": ("TASKS", "find_family", "import_family"),
+    "mpnp.tasks.task": ("PointSet", "Task"),
+    "mpnp.training.config": ("LEARNING_RATE_GRID", "RECIPES", "Recipe", "RunConfig"),
+    "mpnp.training.loop": ("resume", "train"),
+    "mpnp.training.rundir": ("load_model",),
+}
+"""Where the public names live."""
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """The regressor is imported when it is first asked for: scikit-learn takes a second."""
-    if name == "NeuralProcessRegressor":
-        return importlib.import_module("mpnp.estimator").NeuralProcessRegressor
-    raise AttributeError(f"module 'mpnp' has no attribute '{name}'")
+    """Import a public name on first use (PEP 562)."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,7 @@
-"""Bayesian optimisation: minimise what is costly to evaluate, with a neural process that says where it may be low."""
+"""Bayesian optimisation: minimise an expensive function with a neural process as its surrogate."""
 
 from mpnp.bayesopt.gaussian_process import GaussianProcess, Kernel, learn_kernel
-from mpnp.bayesopt.minimize import FailedEvaluationWarning, Result, minimize
-from mpnp.bayesopt.optimizer import Evaluation, Optimizer
+from mpnp.bayesopt.optimizer import Evaluation, FailedEvaluationWarning, Optimizer, Result, minimize
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 
 __all__ = [

@@ -1,27 +1,47 @@
-"""Expected improvement: how far below the best value so far a new one is expected to fall, or 0 if it does not."""
+"""Acquisition functions: they score candidates for the next evaluation. To add one, add a row to `ACQUISITIONS`."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import erfcx, ndtr
 
-__all__ = ["expected_improvement", "log_expected_improvement"]
+from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
+from mpnp.errors import unknown_name
+
+__all__ = [
+    "ACQUISITIONS",
+    "EXPECTED_IMPROVEMENT",
+    "Acquisition",
+    "expected_improvement",
+    "find_acquisition",
+    "log_expected_improvement",
+]
+
+EXPECTED_IMPROVEMENT = "expected-improvement"
 
 FAR = 100.0
-"""Standard deviations from which on a series in 1/z is more exact than a difference of nearly equal numbers."""
+"""Beyond this many standard deviations a series in 1/z is more accurate than a difference of nearly equal numbers."""
 
 Values = Float[np.ndarray, "*#any"]
 
 
 def expected_improvement(mean: Values, std: Values, best: Values) -> Float[np.ndarray, "*any"]:
-    """$E[\\max(b - Y, 0)]$ for a normal Y and the best value b so far."""
+    """Expected improvement $E[\\max(b - Y, 0)]$ of a Gaussian Y over the best value b so far.
+
+    >>> expected_improvement(mean=np.array([0.0, 2.0]), std=np.array([0.0, 0.0]), best=np.array([1.0])).tolist()
+    [1.0, 0.0]
+    """
     return np.exp(log_expected_improvement(mean, std, best))
 
 
 def log_expected_improvement(mean: Values, std: Values, best: Values) -> Float[np.ndarray, "*any"]:
-    """Its logarithm, which still tells candidates apart where the improvement itself is too small for a float.
+    """Logarithm of the expected improvement; still ranks candidates where the improvement itself underflows.
 
-    $E[\\max(b - Y, 0)] = \\sigma h(z)$ with $z = (b - \\mu)/\\sigma$ and $h(z) = \\phi(z) + z\\Phi(z)$. Without spread, it is
-    what the mean is below the best.
+    $E[\\max(b - Y, 0)] = \\sigma h(z)$ with $z = (b - \\mu)/\\sigma$ and $h(z) = \\phi(z) + z\\Phi(z)$. If $\\sigma = 0$, the
+    improvement is $\\max(b - \\mu, 0)$.
     """
     gap, std = np.broadcast_arrays(best - mean, std)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -31,10 +51,10 @@ def log_expected_improvement(mean: Values, std: Values, best: Values) -> Float[n
 
 
 def _log_h(z: Values) -> Float[np.ndarray, "*any"]:
-    """$\\log(\\phi(z) + z\\Phi(z))$ for any z.
+    """$\\log(\\phi(z) + z\\Phi(z))$, stable for any z.
 
     Below -1 the two terms nearly cancel. There $h(-a) = \\phi(a)(1 - a M(a))$ with Mills' ratio
-    $M(a) = \\sqrt{\\pi/2}\\,\\mathrm{erfcx}(a/\\sqrt2)$, and far away $1 - a M(a) = a^{-2}(1 - 3a^{-2} + 15a^{-4} - \\dots)$.
+    $M(a) = \\sqrt{\\pi/2}\\,\\mathrm{erfcx}(a/\\sqrt2)$. For large $a$, $1 - a M(a) = a^{-2}(1 - 3a^{-2} + 15a^{-4} - \\dots)$.
     """
     near = np.maximum(z, -1.0)
     direct = np.log(_density(near) + near * ndtr(near))
@@ -48,3 +68,46 @@ def _log_h(z: Values) -> Float[np.ndarray, "*any"]:
 
 def _density(z: Values) -> Float[np.ndarray, "*any"]:
     return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+
+
+def _by_expected_improvement(
+    surrogate: AbstractSurrogate, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds
+) -> Scores:
+    return expected_improvement(*surrogate.moments(x, z, candidates, seeds), z.min(axis=1, keepdims=True))
+
+
+def _by_log_expected_improvement(
+    surrogate: AbstractSurrogate, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds
+) -> Scores:
+    return log_expected_improvement(*surrogate.moments(x, z, candidates, seeds), z.min(axis=1, keepdims=True))
+
+
+def _by_thompson(surrogate: AbstractSurrogate, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
+    """Thompson sampling: choose the minimum of one sampled function."""
+    return -surrogate.draw(x, z, candidates, seeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Acquisition:
+    """A row of `ACQUISITIONS`."""
+
+    scores: Callable[[AbstractSurrogate, Inputs, Outputs, Candidates, Seeds], Scores]
+    """Scores of all candidates. Higher is better."""
+    label: str
+    line: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"lw": 1.5})
+    """Line style in figures, as matplotlib keywords. The colour defaults to the row's position in the registry."""
+
+
+ACQUISITIONS: dict[str, Acquisition] = {
+    # The first two often choose the same points, so one is drawn wide and pale beneath the other.
+    EXPECTED_IMPROVEMENT: Acquisition(_by_expected_improvement, "expected improvement", {"lw": 3.5, "alpha": 0.5}),
+    "log-expected-improvement": Acquisition(_by_log_expected_improvement, "log expected improvement", {"lw": 1.5, "ls": "--"}),
+    "thompson": Acquisition(_by_thompson, "thompson"),
+}
+
+
+def find_acquisition(name: str) -> Acquisition:
+    """The acquisition of that name."""
+    if str(name) not in ACQUISITIONS:
+        raise unknown_name("acquisition", str(name), ACQUISITIONS, f"Choose one of: {', '.join(ACQUISITIONS)}.")
+    return ACQUISITIONS[str(name)]

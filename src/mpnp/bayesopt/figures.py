@@ -10,27 +10,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from mpnp.bayesopt.acquisition import ACQUISITIONS, find_acquisition
 from mpnp.bayesopt.objectives import Objective, find_objective
 from mpnp.bayesopt.strategies import RANDOM
 from mpnp.errors import InputError
-from mpnp.pictures import DRAW, MEAN, STYLE
+from mpnp.plotting.style import DRAW, MEAN, STYLE
 
 __all__ = ["acquisitions_figure", "predicted_figure", "regret_figure"]
 
 Regret = Float[np.ndarray, "trial iteration"]
 
 SMALLEST = 1e-8
-"""Regret that a logarithmic axis still shows."""
+"""Smallest regret on the logarithmic axis."""
 
 MOST_BANDS = 4
-"""With more strategies than this, bands would hide the lines."""
-
-LINES = ({"lw": 3.5, "alpha": 0.5}, {"lw": 1.5, "ls": "--"}, {"lw": 1.5})
-"""Of acquisitions, of which two may well choose the same points."""
+"""With more strategies than this, quartile bands would hide the lines."""
 
 
 def regret_figure(records: Mapping[str, Any]) -> Figure:
-    """Median over trials, and for few strategies the range between quartiles: simple regret left, its sum right."""
+    """Simple regret (left) and cumulative regret (right): medians over trials, with quartile bands if strategies are few."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         simple_axes, sum_axes = figure.subplots(1, 2)
@@ -48,7 +46,7 @@ def regret_figure(records: Mapping[str, Any]) -> Figure:
 
 
 def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figure | None:
-    """Simple regret of each model under every acquisition that it was run with; nothing if no model has several."""
+    """Simple regret of each model under every acquisition it was run with; None if no model has several."""
     models = {label: None for records in by_acquisition.values() for label in records if label != RANDOM}
     compared = [label for label in models if sum(label in records for records in by_acquisition.values()) > 1]
     if not compared:
@@ -59,11 +57,10 @@ def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figu
         figure = Figure(figsize=(3.2 * columns + 0.4, 2.6 * rows + 0.8), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
         for ax, label in zip(axes, compared, strict=False):
-            for number, (acquisition, records) in enumerate(by_acquisition.items()):
+            for acquisition, records in by_acquisition.items():
                 if label in records:
                     regret = np.maximum(records[label]["simple_regret"], SMALLEST)
-                    style = {"color": f"C{number}", **LINES[number]}
-                    _draw_quartiles(ax, regret, label=acquisition.replace("-", " "), **style)
+                    _draw_quartiles(ax, regret, label=find_acquisition(acquisition).label, **_line(acquisition))
             ax.set(title=label, xlabel="iteration", yscale="log")
         for ax in axes[len(compared) :]:
             ax.set_visible(False)
@@ -75,7 +72,7 @@ def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figu
 
 
 def predicted_figure(records: Mapping[str, Any]) -> Figure | None:
-    """The candidates of which each model expects most, on top of the function; nothing if no strategy expects anything."""
+    """Best predicted candidates of each model, drawn over the function; None if no strategy predicts anything."""
     shown = {label: record for label, record in records.items() if record["predicted"]}
     if not shown:
         return None
@@ -99,6 +96,11 @@ def predicted_figure(records: Mapping[str, Any]) -> Figure | None:
     return figure
 
 
+def _line(acquisition: str) -> dict[str, Any]:
+    """Line style of an acquisition. Colours repeat if there are more acquisitions than colours."""
+    return {"color": f"C{list(ACQUISITIONS).index(acquisition)}", **find_acquisition(acquisition).line}
+
+
 def _draw_median(ax: Axes, values: Regret, **style: Any) -> Line2D:
     (line,) = ax.plot(np.median(values, axis=0), **style)
     return line
@@ -111,7 +113,7 @@ def _draw_quartiles(ax: Axes, values: Regret, **style: Any) -> None:
 
 
 def _title(records: Mapping[str, Any]) -> str:
-    return f"{_objective(records).title}: {_settings(records)['acquisition'].replace('-', ' ')}"
+    return f"{_objective(records).title}: {find_acquisition(_settings(records)['acquisition']).label}"
 
 
 def _objective(records: Mapping[str, Any]) -> Objective:
@@ -123,7 +125,7 @@ def _num_trials(records: Mapping[str, Any]) -> int:
 
 
 def _settings(records: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What all records of a folder share."""
+    """The settings that all records of a folder share."""
     if not records:
         raise InputError("there are no records to draw")
     return next(iter(records.values()))["settings"]

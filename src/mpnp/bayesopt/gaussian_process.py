@@ -1,4 +1,4 @@
-"""The paper's reference: a Gaussian process whose few parameters were learnt beforehand, from the models' training tasks."""
+"""The paper's baseline: a Gaussian process whose kernel was fitted in advance to the models' training tasks."""
 
 import dataclasses
 import functools
@@ -12,19 +12,18 @@ from jaxtyping import Bool, Float
 
 from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
 from mpnp.errors import InputError
-from mpnp.options import require_seed
-from mpnp.tasks.catalogue import TASKS
-from mpnp.tasks.families import FunctionFamily
-from mpnp.tasks.sources import TaskSource
+from mpnp.options import require_count, require_seed
+from mpnp.tasks.base import FunctionFamily, TaskSource
+from mpnp.tasks.registry import TASKS
 from mpnp.tasks.task import Task
 
 __all__ = ["GaussianProcess", "Kernel", "learn_kernel", "pretrained_process"]
 
 NUM_TASKS = 256
-"""Tasks that the kernel is learnt from: more change its parameters by less than a few percent."""
+"""Tasks to fit the kernel to: more change its parameters by a few percent at most."""
 
 JITTER = 1e-8
-"""Added to the variance of drawn functions, as a share of the prior's, so that rounding leaves a covariance positive."""
+"""Jitter relative to the prior variance; keeps covariances positive definite despite rounding."""
 
 Some = Float[np.ndarray, "*#batch some input"]
 Others = Float[np.ndarray, "*#batch other input"]
@@ -33,7 +32,7 @@ Pairs = Float[np.ndarray, "*batch some other"]
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ and the standard deviation of the noise, for inputs in the unit box."""
+    """RBF kernel $s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ and the noise's standard deviation, for inputs in the unit box."""
 
     amplitude: float
     length: float
@@ -49,7 +48,13 @@ class Kernel:
 
 
 class GaussianProcess(AbstractSurrogate):
-    """A Gaussian process with a fixed kernel. Its moments and draws are of the function itself, without noise."""
+    """A Gaussian process with a fixed kernel. Moments and samples are of the noise-free function.
+
+    >>> process = GaussianProcess(Kernel(amplitude=1.0, length=0.2, noise=0.01))
+    >>> mean, std = process.moments(np.zeros((1, 1, 1)), np.ones((1, 1)), np.array([[0.0], [1.0]]), np.zeros(1, int))
+    >>> [round(float(value), 2) for value in std[0]]
+    [0.01, 1.0]
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -63,13 +68,13 @@ class GaussianProcess(AbstractSurrogate):
         means, whitened = self._condition(x, z, candidates)
         prior = self.kernel(candidates, candidates) + JITTER * self.kernel.amplitude**2 * np.eye(len(candidates))
         draws = []
-        for mean, part, seed in zip(means, whitened, seeds, strict=True):  # one by one: each needs a matrix of its own
+        for mean, part, seed in zip(means, whitened, seeds, strict=True):  # one by one: each needs its own covariance matrix
             factor = np.linalg.cholesky(prior - part.T @ part)
             draws.append(mean + factor @ np.random.default_rng(seed).standard_normal(len(candidates)))
         return np.stack(draws)
 
     def require_inputs(self, num_inputs: int) -> None:
-        """Any box will do."""
+        """Searches any box."""
 
     def describe(self) -> dict[str, Any]:
         return {"model": "gp", **dataclasses.asdict(self.kernel)}
@@ -77,7 +82,7 @@ class GaussianProcess(AbstractSurrogate):
     def _condition(
         self, x: Inputs, z: Outputs, candidates: Candidates
     ) -> tuple[Scores, Float[np.ndarray, "loop point candidate"]]:
-        """Means, and what the points take off the prior covariance: the product of the second with itself."""
+        """Posterior means, and a factor W such that observing the points reduces the prior covariance by $W^T W$."""
         factor = np.linalg.cholesky(self.kernel(x, x) + self.kernel.noise**2 * np.eye(x.shape[1]))
         whitened = np.linalg.solve(factor, self.kernel(x, candidates))
         observed = np.linalg.solve(factor, z[..., None])
@@ -86,21 +91,20 @@ class GaussianProcess(AbstractSurrogate):
 
 @functools.cache
 def pretrained_process() -> GaussianProcess:
-    """The process that has learnt from the `rbf` tasks that the models of the paper learn from."""
+    """A Gaussian process fitted to the `rbf` tasks, which the paper's models are trained on."""
     family = TASKS["rbf"].family
     assert isinstance(family, FunctionFamily)
     return GaussianProcess(learn_kernel(family))
 
 
 def learn_kernel(family: FunctionFamily, *, num_tasks: int = NUM_TASKS, seed: int = 0) -> Kernel:
-    """The one kernel under which the points of many tasks, each a function of its own, are most likely together.
+    """The maximum-likelihood kernel of many tasks, each an independent function.
 
-    Its length is given as a share of the family's box. Rounded to four digits, so that machines agree.
+    The length scale is relative to the width of the box. Parameters are rounded to four digits, so that machines agree.
     """
     from scipy.optimize import minimize  # here, because it takes long to import
 
-    if num_tasks < 1:
-        raise InputError(f"num_tasks must be at least 1, got {num_tasks}")
+    require_count("num_tasks", num_tasks)
     require_seed(seed)
     source = TaskSource(family, jax.random.key(seed))
     tasks: Task = jax.device_get(eqx.filter_jit(TaskSource.batch)(source, jnp.arange(num_tasks, dtype=jnp.uint32)))
@@ -124,7 +128,7 @@ def _negative_log_likelihood(
     y: Float[np.ndarray, "task point"],
     mask: Bool[np.ndarray, "task point"],
 ) -> tuple[float, Float[np.ndarray, " 3"]]:
-    """Mean over all points of all tasks, and its gradient. Slots outside the mask are independent of all else."""
+    """Mean over the points of all tasks, and its gradient. Slots outside the mask are independent and contribute nothing."""
     amplitude, length, noise = np.exp(log_parameters)
     both, own = mask[:, :, None] & mask[:, None, :], np.eye(y.shape[1])
     scaled = squared_distance / length**2

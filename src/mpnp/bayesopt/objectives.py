@@ -1,4 +1,4 @@
-"""The two test functions of the paper's study of Bayesian optimisation, each of one input."""
+"""The two one-dimensional test functions of the paper's Bayesian optimisation study."""
 
 import dataclasses
 import functools
@@ -12,12 +12,12 @@ from mpnp.errors import unknown_name
 __all__ = ["OBJECTIVES", "Objective", "find_objective"]
 
 FINE = 1_000_001
-"""Points of the grid that the minimum is looked for on: its error is below 1e-8 of the function's range."""
+"""Grid points for finding the minimum: the error is below 1e-8 of the function's range."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """A function to be minimised between two bounds."""
+    """A one-dimensional function to minimise between two bounds."""
 
     title: str
     function: Callable[[Float[np.ndarray, "..."]], Float[np.ndarray, "..."]]
@@ -28,12 +28,12 @@ class Objective:
         return self.function(x)
 
     def place(self, share: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
-        """The input at a share of the way from the lower bound to the upper."""
+        """Map the unit interval to the function's domain."""
         return self.low + share * (self.high - self.low)
 
     @functools.cached_property
     def minimum(self) -> tuple[float, float]:
-        """Where the function is smallest, and how small it is there."""
+        """The minimiser and the minimum."""
         x = np.linspace(self.low, self.high, FINE)
         y = self(x)
         best = int(np.argmin(y))

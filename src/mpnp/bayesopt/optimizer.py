@@ -1,46 +1,46 @@
-"""Bayesian optimisation by ask and tell: the loop asks for a point, whoever can evaluates it, and tells."""
+"""Bayesian optimisation by ask and tell: ask for a point, evaluate it in any way, tell the result."""
 
 import dataclasses
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.bayesopt.box import Box, among, same_point
-from mpnp.bayesopt.candidates import candidate_points, sobol_points
-from mpnp.bayesopt.standardise import OutputScale
-from mpnp.bayesopt.strategies import EXPECTED_IMPROVEMENT, choose, find_strategy, question_seed
-from mpnp.errors import InputError, RunError
-from mpnp.options import require_seed
-from mpnp.records import read_json, write_json
+from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT, find_acquisition
+from mpnp.bayesopt.space import Box, OutputScale, among, candidate_points, same_point, sobol_points
+from mpnp.bayesopt.strategies import child_seed, choose, find_strategy
+from mpnp.errors import InputError, RunError, first_line, show
+from mpnp.io.files import read_json, write_json
+from mpnp.options import require_count, require_seed
 
-__all__ = ["Evaluation", "Optimizer"]
+__all__ = ["Evaluation", "FailedEvaluationWarning", "Optimizer", "Result", "minimize"]
 
 FORMAT, VERSION = "mpnp-bayesopt", 1
 
 INITIAL, ELSEWHERE = 0, 1
-"""What random numbers are for, so that no two uses share any."""
+"""Separate random streams for initial points and for points beyond an exhausted grid."""
 
 Point = Float[np.ndarray, " input"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A point in the user's units, and what came of it: a number, or NaN if the evaluation failed."""
+    """A point in the user's units and its output, or NaN if the evaluation failed."""
 
     x: Point
     y: float
 
 
 class Optimizer:
-    """A search for the minimum of a function of any number of inputs within bounds.
+    """Minimises a function of any number of inputs within bounds, one suggestion at a time.
 
-    `model` is a loaded model, the directory or name of one, a surrogate, 'gp' or 'random'. The first `num_initial` points come
-    from a scrambled Sobol sequence, unless as many were told; all others maximise the acquisition over candidates. The same
-    seed and the same answers give the same questions.
+    `model` is a loaded model, the directory or name of one, a surrogate, 'gp' or 'random'. `bounds` is a pair (low, high), or
+    a list with one pair per input. Until `num_initial` points are known, suggestions come from a scrambled Sobol sequence;
+    then they maximise the acquisition over candidates. Suggestions are determined by the seed and the observations.
 
     >>> optimizer = Optimizer("random", (0, 10), seed=1)
     >>> for _ in range(5):
@@ -54,29 +54,27 @@ class Optimizer:
         self, model: Any, bounds: Any, *, acquisition: str = EXPECTED_IMPROVEMENT, num_initial: int = 3, seed: int = 0
     ) -> None:
         self.box = Box.read(bounds)
-        if not isinstance(num_initial, int) or num_initial < 1:
-            raise InputError(f"num_initial must be a whole number of at least 1, got {num_initial!r}")
+        require_count("num_initial", num_initial)
         require_seed(seed)
         self.strategy = find_strategy(model, acquisition)
         self.strategy.require_inputs(self.box.num_inputs)
         self.acquisition, self.num_initial, self.seed = acquisition, num_initial, int(seed)
         self.evaluations: list[Evaluation] = []
-        """Everything that was told, in order."""
+        """All observations, in the order of `tell`."""
         self.pending: list[Point] = []
-        """Points that were asked for and not told yet."""
+        """Suggested points without an observation yet."""
         self._num_asked = 0
 
     @property
     def best(self) -> Evaluation | None:
-        """The smallest output so far, or nothing if every evaluation failed."""
+        """The evaluation with the smallest output so far; None if there is none or all failed."""
         succeeded = self._succeeded()
         return min(succeeded, key=lambda evaluation: evaluation.y) if succeeded else None
 
     def ask(self) -> Point:
-        """The point to evaluate next. It is none that was asked for or told before.
+        """Suggest the point to evaluate next. Never repeats a suggested or observed point.
 
-        Points that are still pending are taken to have had the mean of the outputs so far, so that several questions in a row
-        lead to several places.
+        Pending points are assumed to have the mean output so far, so that consecutive calls suggest different regions.
         """
         best = self.best
         known = self._known()
@@ -87,10 +85,10 @@ class Optimizer:
         return point.copy()
 
     def tell(self, x: Any, y: Any) -> None:
-        """What an evaluation gave; NaN, an infinity or None if it failed.
+        """Report the output at a point; NaN, an infinity or None mark a failed evaluation.
 
-        Any point within the bounds will do, asked for or not, and the same point may be told again. One that failed is not
-        asked for again, and is not conditioned on.
+        The point may be any within the bounds, suggested or not, and may be reported more than once. Failed points are never
+        suggested again and are ignored by the model.
         """
         evaluation = Evaluation(self.box.point(x), _read_output(y))
         unit = self.box.to_unit(evaluation.x)
@@ -98,7 +96,7 @@ class Optimizer:
         self.evaluations.append(evaluation)
 
     def save(self, path: str | Path) -> None:
-        """Write all that was asked and told as JSON. The model is named in it, but not part of it."""
+        """Write suggestions and observations as JSON. The file identifies the model but does not contain it."""
         write_json(
             Path(path),
             {
@@ -117,70 +115,157 @@ class Optimizer:
 
     @staticmethod
     def restore(path: str | Path, model: Any) -> "Optimizer":
-        """Continue what `save` wrote, with the same model: the next question is the one that would have come.
+        """Continue from a file written by `save`. With the same model, suggestions go on as if there had been no interruption.
 
-        Another model is warned about.
+        Warns if the model differs from the one that was saved.
         """
-        content = read_json(Path(path))
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise RunError(f"{path} was not written by Optimizer.save; expected the state of an optimisation")
-        if content.get("version") != VERSION:
-            raise RunError(f"{path} has format version {content.get('version')!r}, but this mpnp reads {VERSION}")
-        try:
-            options = {name: content[name] for name in ("acquisition", "num_initial", "seed")}
-            num_asked, pending, evaluations = content["num_asked"], content["pending"], content["evaluations"]
-            bounds = content["bounds"]
-            Box.read(bounds)  # here, where what is wrong with them is the file's fault
-        except KeyError as error:
-            raise RunError(f"{path} is damaged: it lacks {error}; restore it from a copy") from None
-        except InputError as error:
-            raise RunError(f"{path} is damaged ({error}); restore it from a copy") from None
-        optimizer = Optimizer(model, bounds, **options)
-        if content.get("strategy", now := optimizer.strategy.describe()) != now:
-            warnings.warn(f"{path} was saved with another model; the questions from here on are this one's", stacklevel=2)
-        try:
-            for x, y in evaluations:
-                optimizer.tell(x, y)
-            optimizer.pending = [optimizer.box.point(x) for x in pending]
-            optimizer._num_asked = int(num_asked)
-        except (TypeError, ValueError) as error:
-            raise RunError(f"{path} is damaged ({error}); restore it from a copy") from None
+        state = _SavedState.read(Path(path))
+        optimizer = Optimizer(model, state.bounds, **state.options)
+        if state.strategy is not None and state.strategy != optimizer.strategy.describe():
+            warnings.warn(f"{path} was saved with another model; further suggestions come from this one", stacklevel=2)
+        for x, y in state.evaluations:
+            optimizer.tell(x, y)
+        optimizer.pending, optimizer._num_asked = state.pending, state.num_asked
         return optimizer
 
     def _succeeded(self) -> list[Evaluation]:
         return [evaluation for evaluation in self.evaluations if not math.isnan(evaluation.y)]
 
     def _known(self) -> Float[np.ndarray, "point input"]:
-        """Points of the unit box that are not to be asked for again."""
+        """Points, in the unit box, that must not be suggested again."""
         points = [evaluation.x for evaluation in self.evaluations] + self.pending
         return self.box.to_unit(np.reshape(points, (-1, self.box.num_inputs)))
 
     def _next_sobol(self, known: Float[np.ndarray, "point input"]) -> Point:
-        """The next point of the sequence, which has one for each question."""
+        """The next unknown point of the Sobol sequence."""
         points = sobol_points(self.box.num_inputs, self._num_asked + len(known) + 1, [self.seed, INITIAL])
         return next(point for point in points[self._num_asked :] if not same_point(known, point).any())
 
     def _acquire(self, best: Evaluation, known: Float[np.ndarray, "point input"]) -> Point:
-        seed = question_seed(self.seed, self._num_asked)
+        seed = child_seed(self.seed, self._num_asked)
         candidates = candidate_points(self.box.num_inputs, self.box.to_unit(best.x), [seed])
         is_known = among(candidates, known)
-        if is_known.all():  # of one input, after a thousand questions
+        if is_known.all():  # only with one input, after a thousand suggestions
             return np.random.default_rng([seed, ELSEWHERE]).random(self.box.num_inputs)
         succeeded = self._succeeded()
         y = np.asarray([[evaluation.y for evaluation in succeeded]])
         x = self.box.to_unit(np.stack([*(evaluation.x for evaluation in succeeded), *self.pending]))
-        z = np.pad(OutputScale.of(y).apply(y), ((0, 0), (0, len(self.pending))))  # zero is the mean of the outputs so far
+        z = np.pad(OutputScale.of(y).apply(y), ((0, 0), (0, len(self.pending))))  # 0 is the mean output so far
         chosen = choose(self.strategy, x[None], z, candidates, is_known[None], np.asarray([seed], np.uint32))
         return candidates[chosen[0]]
 
 
+@dataclasses.dataclass(frozen=True)
+class _SavedState:
+    """The content of a file written by `Optimizer.save`, all of it checked."""
+
+    bounds: Any
+    options: dict[str, Any]
+    num_asked: int
+    pending: list[Point]
+    evaluations: list[tuple[Point, float]]
+    strategy: Any
+    """What described the model; None in files of earlier versions."""
+
+    @staticmethod
+    def read(path: Path) -> "_SavedState":
+        """Read a file. Whatever is wrong with it is a `RunError`."""
+        content = read_json(path)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise RunError(f"{path} was not written by Optimizer.save; expected the state of an optimisation")
+        if content.get("version") != VERSION:
+            raise RunError(f"{path} has format version {show(content.get('version'))}, but this mpnp reads {VERSION}")
+        try:
+            return _SavedState._check(content)
+        except KeyError as error:
+            raise RunError(f"{path} is damaged: it lacks {error}; restore it from a copy") from None
+        except (TypeError, ValueError) as error:
+            raise RunError(f"{path} is damaged ({first_line(error)}); restore it from a copy") from None
+
+    @staticmethod
+    def _check(content: dict[str, Any]) -> "_SavedState":
+        options = {name: content[name] for name in ("acquisition", "num_initial", "seed")}
+        find_acquisition(options["acquisition"])
+        require_count("num_initial", options["num_initial"])
+        require_seed(options["seed"])
+        box, num_asked = Box.read(content["bounds"]), content["num_asked"]
+        pending = [box.point(x) for x in content["pending"]]
+        evaluations = [(box.point(x), _read_output(y)) for x, y in content["evaluations"]]
+        require_count("num_asked", num_asked, least=len(pending))
+        if num_asked > len(pending) + len(evaluations):  # every suggestion is pending or was observed
+            raise ValueError(f"num_asked is {num_asked}, more than all pending points and evaluations")
+        return _SavedState(content["bounds"], options, num_asked, pending, evaluations, content.get("strategy"))
+
+
 def _read_output(y: Any) -> float:
-    """A finite number, or NaN for whatever else an evaluation may end in."""
+    """A finite number, or NaN for a failed evaluation."""
     try:
         array = np.asarray(np.nan if y is None else y)
         if array.dtype.kind not in "iufb" or array.size != 1:
             raise TypeError
     except (TypeError, ValueError):
-        raise InputError(f"an output must be one number, or None for an evaluation that failed; got {y!r}") from None
+        raise InputError(f"an output must be one number, or None if the evaluation failed; got {show(y)}") from None
     value = float(array.reshape(()))
     return value if math.isfinite(value) else math.nan
+
+
+class FailedEvaluationWarning(UserWarning):
+    """The objective raised an error."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The best point and its output, and all evaluations in order, with NaN for failed ones."""
+
+    x: Float[np.ndarray, " input"]
+    y: float
+    inputs: Float[np.ndarray, "evaluation input"]
+    outputs: Float[np.ndarray, " evaluation"]
+
+
+def minimize(
+    f: Callable[[Float[np.ndarray, " input"]], Any],
+    bounds: Any,
+    *,
+    model: Any = "mpanp-rbf",
+    num_iterations: int = 30,
+    acquisition: str = EXPECTED_IMPROVEMENT,
+    num_initial: int = 3,
+    seed: int = 0,
+    callback: Callable[[Optimizer], object] | None = None,
+) -> Result:
+    """Minimise `f` within the bounds by `num_initial` + `num_iterations` evaluations.
+
+    `f` takes an array with one number per input and returns a number. If it raises an error, the evaluation counts as failed,
+    with a warning, and the point is not tried again. `callback` gets the optimiser after every evaluation, for
+    example to save it. The other arguments are those of `Optimizer`.
+
+    >>> minimize(lambda x: (x[0] - 3) ** 2, (0, 10), model="random", num_iterations=7).outputs.shape
+    (10,)
+    """
+    require_count("num_iterations", num_iterations, least=0)
+    optimizer = Optimizer(model, bounds, acquisition=acquisition, num_initial=num_initial, seed=seed)
+    for _ in range(num_initial + num_iterations):
+        x = optimizer.ask()
+        optimizer.tell(x, _evaluate(f, x))
+        if callback is not None:
+            callback(optimizer)
+    best, evaluations = optimizer.best, optimizer.evaluations
+    if best is None:
+        raise InputError(
+            f"all {len(evaluations)} evaluations failed, so there is no minimum; call the objective at "
+            f"{evaluations[0].x.tolist()} to see why"
+        )
+    return Result(best.x, best.y, np.stack([e.x for e in evaluations]), np.asarray([e.y for e in evaluations]))
+
+
+def _evaluate(f: Callable[[Float[np.ndarray, " input"]], Any], x: Float[np.ndarray, " input"]) -> Any:
+    try:
+        return f(x.copy())
+    except Exception as error:
+        warnings.warn(
+            f"the objective failed at {x.tolist()} ({type(error).__name__}: {error}); this evaluation is ignored",
+            FailedEvaluationWarning,
+            stacklevel=3,
+        )
+        return None

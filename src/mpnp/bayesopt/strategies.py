@@ -1,14 +1,13 @@
-"""Strategies: which candidate to evaluate next, for several loops at once."""
+"""Strategies choose which candidate to evaluate next, for several optimisation loops at once."""
 
 import abc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Integer
 
-from mpnp.bayesopt.acquisition import expected_improvement, log_expected_improvement
+from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT, find_acquisition
 from mpnp.bayesopt.gaussian_process import pretrained_process
 from mpnp.bayesopt.surrogates import (
     AbstractSurrogate,
@@ -19,8 +18,8 @@ from mpnp.bayesopt.surrogates import (
     Scores,
     Seeds,
 )
-from mpnp.errors import InputError, unknown_name
-from mpnp.fitted import NUM_SAMPLES, FittedModel, load
+from mpnp.errors import InputError
+from mpnp.inference.model import NUM_SAMPLES, FittedModel, load
 
 __all__ = [
     "ACQUISITIONS",
@@ -28,70 +27,43 @@ __all__ = [
     "AbstractStrategy",
     "ModelBased",
     "RandomSearch",
+    "child_seed",
     "choose",
     "find_strategy",
-    "question_seed",
-    "require_acquisition",
 ]
 
-EXPECTED_IMPROVEMENT = "expected-improvement"
 GAUSSIAN_PROCESS, RANDOM = "gp", "random"
 
 
-def _by_expected_improvement(
-    surrogate: AbstractSurrogate, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds
-) -> Scores:
-    return expected_improvement(*surrogate.moments(x, z, candidates, seeds), z.min(axis=1, keepdims=True))
-
-
-def _by_log_expected_improvement(
-    surrogate: AbstractSurrogate, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds
-) -> Scores:
-    return log_expected_improvement(*surrogate.moments(x, z, candidates, seeds), z.min(axis=1, keepdims=True))
-
-
-def _by_thompson(surrogate: AbstractSurrogate, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-    """The minimum of one coherent function."""
-    return -surrogate.draw(x, z, candidates, seeds)
-
-
-ACQUISITIONS: dict[str, Callable[[AbstractSurrogate, Inputs, Outputs, Candidates, Seeds], Scores]] = {
-    EXPECTED_IMPROVEMENT: _by_expected_improvement,
-    "log-expected-improvement": _by_log_expected_improvement,
-    "thompson": _by_thompson,
-}
-"""How much each candidate is worth, by the name of the acquisition."""
-
-
 class AbstractStrategy(abc.ABC):
-    """What a candidate is worth, given the points of each loop."""
+    """Scores candidates given the observations of each loop."""
 
     @abc.abstractmethod
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-        """The more, the rather a candidate should be evaluated next."""
+        """Scores of the candidates for each loop. Higher is better."""
 
     @abc.abstractmethod
     def expected(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores | None:
-        """The outputs that the strategy expects, if it expects any."""
+        """Predicted mean outputs at the candidates; None if the strategy predicts nothing."""
 
     @abc.abstractmethod
     def require_inputs(self, num_inputs: int) -> None:
-        """Refuse a box that the strategy cannot search."""
+        """Raise an error if the strategy cannot search a box with this many inputs."""
 
     @abc.abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What decides its choices, for records."""
+        """What determines its choices, for records."""
 
 
 class ModelBased(AbstractStrategy):
-    """An acquisition that reads a surrogate."""
+    """Maximises an acquisition function of a surrogate."""
 
     def __init__(self, surrogate: AbstractSurrogate, acquisition: str = EXPECTED_IMPROVEMENT) -> None:
-        require_acquisition(acquisition)
+        find_acquisition(acquisition)
         self.surrogate, self.acquisition = surrogate, acquisition
 
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-        return ACQUISITIONS[self.acquisition](self.surrogate, x, z, candidates, seeds)
+        return find_acquisition(self.acquisition).scores(self.surrogate, x, z, candidates, seeds)
 
     def expected(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores | None:
         return self.surrogate.moments(x, z, candidates, seeds)[0]
@@ -104,7 +76,7 @@ class ModelBased(AbstractStrategy):
 
 
 class RandomSearch(AbstractStrategy):
-    """Any candidate, whatever was observed: what every other strategy must beat."""
+    """Uniform random choice: the baseline that every other strategy must beat."""
 
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         return np.stack([np.random.default_rng(seed).random(len(candidates)) for seed in seeds])
@@ -113,24 +85,18 @@ class RandomSearch(AbstractStrategy):
         return None
 
     def require_inputs(self, num_inputs: int) -> None:
-        """Any box will do."""
+        """Searches any box."""
 
     def describe(self) -> dict[str, Any]:
         return {"model": RANDOM}
 
 
-def require_acquisition(name: str) -> None:
-    """Refuse a name that no acquisition has."""
-    if name not in ACQUISITIONS:
-        raise unknown_name("acquisition", str(name), ACQUISITIONS, f"Choose one of: {', '.join(ACQUISITIONS)}.")
-
-
 def find_strategy(model: Any, acquisition: str, *, num_samples: int = NUM_SAMPLES) -> AbstractStrategy:
-    """From a model or surrogate, the directory or name of a model, 'gp' or 'random'.
+    """Make a strategy from a model or surrogate, the directory or name of a model, 'gp' or 'random'.
 
-    `num_samples` functions stand for the posterior of a model that is not a surrogate yet.
+    `num_samples` is the number of function samples that represent the posterior of a model; surrogates have their own.
     """
-    require_acquisition(acquisition)
+    find_acquisition(acquisition)
     if model == RANDOM:
         return RandomSearch()
     if model == GAUSSIAN_PROCESS:
@@ -155,13 +121,13 @@ def choose(
     known: Bool[np.ndarray, "loop candidate"],
     seeds: Seeds,
 ) -> Integer[np.ndarray, " loop"]:
-    """The candidate of the highest score among those that are not known yet; of equal ones the first."""
+    """Index of the best-scoring unknown candidate for each loop; ties go to the first."""
     scores = strategy.scores(x, z, candidates, seeds)
-    # A score that is not a number, or minus infinity, must still be preferred to a point that is known.
+    # NaN and minus infinity must still rank above known points.
     worth = np.clip(np.nan_to_num(scores, nan=-np.inf), np.finfo(float).min, None)
     return np.argmax(np.where(known, -np.inf, worth), axis=1)
 
 
-def question_seed(seed: int, number: int) -> int:
-    """The seed of whatever is drawn for one question of one loop."""
-    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+def child_seed(seed: int, index: int) -> int:
+    """An independent seed derived from a seed and an index, such as that of a trial or a suggestion."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1)[0])

@@ -1,7 +1,7 @@
-"""Surrogates: what a loop asks about the function that it cannot afford to evaluate everywhere.
+"""Surrogates predict an expensive function from its evaluations so far.
 
-Several loops may be asked about at once, each with as many points as the others, and all at the same candidates. Inputs lie
-in the unit box, outputs are standardised, and a seed for each loop decides whatever is drawn at random.
+Methods handle several optimisation loops at once; all have the same number of points and share the candidates. Inputs lie in
+the unit box, outputs are standardised, and each loop has its own random seed.
 """
 
 import abc
@@ -15,14 +15,15 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from mpnp.errors import InputError
-from mpnp.fitted import NUM_SAMPLES, FittedModel, LargeContextWarning
-from mpnp.prediction import Prediction
-from mpnp.predictor import pad_points
+from mpnp.inference.model import NUM_SAMPLES, FittedModel, LargeContextWarning
+from mpnp.inference.prediction import Prediction
+from mpnp.inference.predictor import pad_points
+from mpnp.tables.points import context_points, target_inputs
 
 __all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate", "Outputs", "Scores", "Seeds"]
 
 SLOTS = (16, 48)
-"""Points that predictions are compiled for, and then as the predictor will: few programs, as each costs seconds."""
+"""Context sizes that small loops are padded to. Few sizes, because compiling each program takes seconds."""
 
 Inputs = Float[np.ndarray, "loop point input"]
 Outputs = Float[np.ndarray, "loop point"]
@@ -32,58 +33,58 @@ Scores = Float[np.ndarray, "loop candidate"]
 
 
 class AbstractSurrogate(abc.ABC):
-    """A belief about functions that can be conditioned on points."""
+    """A probabilistic model of functions that can be conditioned on points."""
 
     @abc.abstractmethod
     def moments(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> tuple[Scores, Scores]:
-        """Mean and standard deviation at the candidates, given the points of each loop."""
+        """Predictive mean and standard deviation at the candidates, given the points of each loop."""
 
     @abc.abstractmethod
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-        """One coherent function for each loop, at the candidates."""
+        """One function sample per loop, evaluated at the candidates."""
 
     @abc.abstractmethod
     def require_inputs(self, num_inputs: int) -> None:
-        """Refuse a box that the surrogate cannot read."""
+        """Raise an error if the surrogate cannot predict functions with this many inputs."""
 
     @abc.abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What decides its answers, for records."""
+        """What determines its predictions, for records."""
 
 
 class NeuralProcessSurrogate(AbstractSurrogate):
-    """A neural process of one output.
+    """A neural process with one output.
 
-    The unit box is stretched over the inputs that training showed the model, and standardised outputs are read on the scale
-    of the training data. Moments are those of the mixture of `num_samples` functions, their own spread included.
+    The unit box is mapped to the input range of the training data, and standardised outputs to their output scale. Moments are
+    those of the full predictive mixture of `num_samples` components, observation noise included.
     """
 
     def __init__(self, model: FittedModel, *, num_samples: int = NUM_SAMPLES) -> None:
         card = model.card
         if len(card.columns.outputs) != 1:
             raise InputError(
-                f"one output is minimised, but this model predicts {len(card.columns.outputs)} "
-                f"({', '.join(card.columns.outputs)}); choose a model of one output"
+                f"optimisation needs a model with one output, but this model predicts {len(card.columns.outputs)} "
+                f"({', '.join(card.columns.outputs)}); choose another model"
             )
         if not np.isfinite([card.seen.low, card.seen.high]).all():
-            raise InputError("this model does not say which inputs it was trained on, so nothing can be scaled to them")
+            raise InputError("the card of this model lacks its training input range, so inputs cannot be scaled to it")
         self.model, self.num_samples = model, num_samples
 
     def moments(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> tuple[Scores, Scores]:
-        predictions, scale = self._predict(x, z, candidates, seeds, self.num_samples), self.model.card.normaliser.y
-        means = [scale.apply(prediction.mean)[:, 0] for prediction in predictions]
-        stds = [(prediction.std / scale.scale)[:, 0] for prediction in predictions]
+        predictions, columns = self._predict(x, z, candidates, seeds, self.num_samples), self.model.card.columns
+        means = [columns.encode_outputs(prediction.mean)[:, 0] for prediction in predictions]
+        stds = [(prediction.std / columns.output_scale.scale)[:, 0] for prediction in predictions]
         return np.stack(means), np.stack(stds)
 
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-        scale = self.model.card.normaliser.y
-        return np.stack([scale.apply(p.loc[0])[:, 0] for p in self._predict(x, z, candidates, seeds, 1)])
+        columns = self.model.card.columns
+        return np.stack([columns.encode_outputs(p.loc[0])[:, 0] for p in self._predict(x, z, candidates, seeds, 1)])
 
     def require_inputs(self, num_inputs: int) -> None:
         columns = self.model.card.columns
         if num_inputs != len(columns.inputs):
             raise InputError(
-                f"the bounds are of {num_inputs} inputs, but the model reads {len(columns.inputs)} "
+                f"the bounds have {num_inputs} inputs, but the model reads {len(columns.inputs)} "
                 f"({', '.join(columns.inputs)}); choose a model with as many inputs, or 'gp'"
             )
 
@@ -95,13 +96,13 @@ class NeuralProcessSurrogate(AbstractSurrogate):
 
     def _predict(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds, num_samples: int) -> list[Prediction]:
         self._warn_large(x.shape[1])
-        units = self.model.units
-        y = units.normaliser.y.undo(z[..., None])
+        columns = self.model.card.columns
+        y = columns.decode_outputs(z[..., None])
         slots = next((slots for slots in SLOTS if slots >= x.shape[1]), x.shape[1])
-        contexts = [pad_points(units.context(*pair), slots) for pair in zip(self._in_domain(x), y, strict=True)]
-        targets = [units.targets(self._in_domain(candidates))] * len(contexts)
+        contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self._in_domain(x), y, strict=True)]
+        targets = [target_inputs(columns, self._in_domain(candidates))] * len(contexts)
         answers = self.model.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
-        return [Prediction(*units.rows(answer), units.columns) for answer in answers]
+        return [Prediction.decode(answer, columns) for answer in answers]
 
     def _in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
         seen = self.model.card.seen
@@ -111,8 +112,8 @@ class NeuralProcessSurrogate(AbstractSurrogate):
         largest = self.model.card.seen.largest_context
         if num_points > largest:
             warnings.warn(
-                f"the loop has more points than the {largest} of any context in training: the model may no longer learn "
-                "from them. Stop here, or train on longer curves",
+                f"the loop has more points than the {largest} of the largest training context, so the model may stop "
+                "improving. Stop here, or train on longer curves",
                 LargeContextWarning,
                 stacklevel=5,
             )

@@ -1,1 +1,1 @@
-"""mpnp's models inside other people's frameworks. Each part needs an extra of its own, and nothing else imports them."""
+"""mpnp's models in other frameworks. Each package needs its own extra, and no other part of mpnp imports it."""

@@ -1,4 +1,4 @@
-"""What to say when a framework is not installed."""
+"""The error for a framework that is not installed."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ __all__ = ["needs_extra"]
 
 @contextlib.contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Around imports: name the extra that brings what is missing."""
+    """Wrap imports: if a module is missing, the error names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,69 +1,73 @@
-"""Budgets: how much is spent on each group of models. Inside a group all get the same steps, batch and learning rates."""
+"""Budgets: how much compute each group of models gets. Models of a group share steps, batch size and learning rates."""
 
 import dataclasses
 from collections.abc import Mapping
 
 from mpnp.errors import InputError, unknown_name
-from mpnp.models.settings import ModelSettings
-from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
-from mpnp.tasks.sources import FULL_SIZE
+from mpnp.models.config import ModelSettings
+from mpnp.tasks.protocol import FULL_SIZE
+from mpnp.training.config import LEARNING_RATE_GRID, RECIPES, Recipe
 
 __all__ = ["BUDGETS", "Budget", "Effort", "find_budget"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """What is spent on each model of a group."""
+    """Compute spent on each model of a group."""
 
     recipe: Recipe
     num_test: int
-    """Test tasks."""
+    """Number of test tasks."""
     rates: tuple[float, ...]
-    """Learning rates to try; the best on validation is taken."""
+    """Learning rates to try; the one with the best validation score is used."""
     trial_steps: int
-    """Steps of a trial."""
+    """Training steps per learning rate trial."""
     num_samples: int = 10
-    """Functions sampled for each task in the test."""
+    """Function samples per test task."""
     num_elsewhere: int | None = None
-    """Test tasks of another family than that of training, where a table has one."""
+    """Number of test tasks from another family than the training one, where a table has one."""
     tried_on: str | None = None
-    """Task on which rates are tried for every task of the group; none: each task has trials of its own."""
+    """Task on which rates are tried for the whole group; None if every task has its own trials."""
 
     def __post_init__(self) -> None:
         if not self.rates:
             raise InputError("an effort needs at least one learning rate")
 
     def trial(self, rate: float) -> Recipe:
-        """How a rate is tried. A trial of as many steps as a run is that run."""
+        """Recipe of a learning rate trial. A trial with as many steps as a full run is that run."""
         return dataclasses.replace(self.recipe, learning_rate=rate, steps=self.trial_steps)
 
     def full(self, rate: float) -> Recipe:
-        """How a model is trained at the rate that was chosen."""
+        """Recipe of a full run at the chosen rate."""
         return dataclasses.replace(self.recipe, learning_rate=rate)
 
 
 def _single_rate(recipe: Recipe, num_test: int, *, num_samples: int = 10, num_elsewhere: int | None = None) -> Effort:
-    """The rate of the recipe, and no trials."""
+    """An effort with the recipe's own learning rate and no trials."""
     return Effort(recipe, num_test, (recipe.learning_rate,), recipe.steps, num_samples, num_elsewhere)
 
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """Everything that decides how long the paper's experiments take."""
+    """Everything that determines how long the paper's experiments take."""
 
     name: str
     about: str
     num_seeds: int
     efforts: Mapping[str, Effort]
-    """By group: pooled and attentive models of regression, finite-data, 4d, num-pseudo, mnist, svhn, celeba, predator-prey."""
+    """By group: pooled and attentive models in regression, finite-data, 4d, num-pseudo, mnist, svhn, celeba, predator-prey."""
     finite_sizes: tuple[int, int, int]
-    """Training sets of the finite-data figure, its ×1, ×2 and ×5. The paper sees them 500, 250 and 100 times."""
+    """Training set sizes of the finite-data figure (×1, ×2, ×5). The paper trains for 500, 250 and 100 epochs on them."""
     num_searches: int
-    """Trials of the study of Bayesian optimisation."""
+    """Searches per function in the Bayesian optimisation study."""
     num_iterations: int
-    """Evaluations of a search after its first points."""
+    """Evaluations per search after the initial points."""
     num_studied: int
-    """Test tasks on which it is measured what pseudo contexts do."""
+    """Number of test tasks in the pseudo-context study."""
+    num_resamples: int = 10_000
+    """Bootstrap resamples behind each confidence interval."""
+    spread_counts: tuple[int, ...] = (1, 3, 10, 30, 100)
+    """Numbers of pseudo points at which the spread of the draws is measured."""
     settings: ModelSettings = dataclasses.field(default_factory=ModelSettings)
 
 
@@ -80,7 +84,7 @@ _SMALL = Recipe(
 
 MINUTES = Budget(
     name="minutes",
-    about="a few steps a model, to see the whole machine run; the numbers mean nothing",
+    about="a few steps per model, to see everything run; the numbers mean nothing",
     num_seeds=1,
     efforts={
         "pooled": _single_rate(_SMALL, 128),
@@ -97,7 +101,7 @@ MINUTES = Budget(
     num_studied=64,
 )
 
-# All models learn alike, from the authors' weights and as a whole, so this is not the recipe `fast`.
+# Not the recipe `fast`: for a fair comparison all models are initialised as in the authors' code and trained as a whole.
 _MUON = Recipe(
     steps=3_000,
     batch_size=32,
@@ -108,7 +112,7 @@ _MUON = Recipe(
     validation_tasks=1_024,
     checkpoint_every=100,
 )
-# Trials are long because short ones mislead: after 300 steps 2e-2 was ahead, and after 1,400 far behind 1e-2 (CANP).
+# Short trials mislead: for CANP, 2e-2 led after 300 steps but was far behind 1e-2 after 1,400.
 _REGRESSION = Effort(_MUON, 2_560, rates=(5e-3, 1e-2), trial_steps=1_000, tried_on="rbf")
 _IMAGES = dataclasses.replace(
     _MUON,
@@ -123,10 +127,10 @@ _IMAGES = dataclasses.replace(
 
 HOURS = Budget(
     name="hours",
-    about="what two cores do in hours: Muon, smaller batches, fewer samples in training",
+    about="hours on two cores: Muon, smaller batches, fewer samples in training",
     num_seeds=1,
     efforts={
-        # Pooled models are cheap and slow to learn: a step of MPANP costs as much as four of MPNP.
+        # Pooled models learn slowly but are cheap: one step of MPANP costs as much as four of MPNP.
         "pooled": dataclasses.replace(_REGRESSION, recipe=dataclasses.replace(_MUON, steps=6_000)),
         "attentive": _REGRESSION,
         "4d": _REGRESSION,
@@ -152,7 +156,7 @@ _PAPER_IMAGES = dataclasses.replace(RECIPES["paper"], batch_size=128, num_sample
 
 PAPER = Budget(
     name="paper",
-    about="the paper's: Adam, 100,000 steps, five learning rates, four seeds, full test sets",
+    about="the paper's own: Adam, 100,000 steps, five learning rates, four seeds, full test sets",
     num_seeds=4,
     efforts={
         "pooled": _PAPER_REGRESSION,

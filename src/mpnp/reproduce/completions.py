@@ -1,26 +1,26 @@
-"""Figures of images that models complete, after those of the paper's appendix."""
+"""Image completion figures, as in the paper's appendix."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from mpnp.completion import choose_pixels, complete, completion_figure
-from mpnp.models.contract import AbstractNeuralProcess
-from mpnp.tasks.catalogue import find_problem
-from mpnp.tasks.image_sets import image_shape
+from mpnp.datasets.prepared import image_shape
+from mpnp.inference.completion import choose_pixels, complete, completion_figure
+from mpnp.models.base import AbstractNeuralProcess
 from mpnp.tasks.images import CompletionFamily
+from mpnp.tasks.registry import find_problem
 
 __all__ = ["digit_figures"]
 
 SHOWN = (78, 196)
-"""Pixels of a digit that the models see: a tenth, and a quarter."""
+"""Numbers of context pixels: a tenth and a quarter of a digit."""
 
 
 def digit_figures(models: Mapping[str, AbstractNeuralProcess], num_samples: int) -> dict[str, Figure]:
-    """A test digit of MNIST completed by every model from few and from more pixels, and two more by MPANP.
+    """An MNIST test digit completed by every model from few and from more pixels, and two digits completed by MPANP.
 
-    Only digits are shown: the licence of the set of faces does not allow to show any.
+    Only digits are shown: the licence of the face data set does not allow publishing its images.
     """
     if not models:
         return {}

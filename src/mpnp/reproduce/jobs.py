@@ -1,4 +1,4 @@
-"""Jobs: one training run each, with the tests that follow it. They travel as JSON, so that any machine can do them."""
+"""Jobs: one training run and its tests. They serialise to JSON, so that any machine can run them."""
 
 import dataclasses
 import math
@@ -9,17 +9,18 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import DivergedError
-from mpnp.evaluate import score_run
-from mpnp.reproduce.lines import Run
-from mpnp.runs import RunDirectory
-from mpnp.train import finish
+from mpnp.io.files import environment
+from mpnp.reproduce.rows import Run
+from mpnp.training.evaluate import score_run
+from mpnp.training.loop import finish
+from mpnp.training.rundir import RunDirectory
 
 __all__ = ["Job", "Outcome", "Test", "TestScore", "perform"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """What a trained model is asked."""
+    """One test of a trained model."""
 
     task: str
     num_tasks: int
@@ -28,7 +29,7 @@ class Test:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A run to bring to its end, and what to test it on; a trial of a learning rate needs no test."""
+    """A run to finish, and its tests. A learning rate trial has no tests."""
 
     run: Run
     directory: Path
@@ -47,7 +48,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class TestScore:
-    """The record of a test, and the target log-likelihood of each of its tasks."""
+    """The record of a test, and the target log-likelihood of each test task."""
 
     record: dict[str, Any]
     target: Float[np.ndarray, " task"]
@@ -55,12 +56,14 @@ class TestScore:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a job: how validation rose, and how the tests went, unless training failed."""
+    """Result of a job: its validation curve, and its test scores unless training failed."""
 
     config: dict[str, Any]
     curve: list[dict[str, Any]]
     scores: dict[str, TestScore]
     failure: str | None = None
+    performed_in: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Versions, commit and machine that did the job."""
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries."""
@@ -78,18 +81,18 @@ class Outcome:
 
 
 def perform(job: Job, *, quiet: bool = True) -> Outcome:
-    """Train from wherever the run is to its end, then test. A model that diverges is an outcome too."""
+    """Train or resume the run to its end, then test it. Divergence is an outcome, not an error."""
     config = job.run.config()
     try:
         finish(config, job.directory, quiet=quiet)
         scores = {test.task: _score(job.directory, test) for test in job.tests}
     except DivergedError as error:
-        return Outcome(config.to_json(), _curve(job.directory), {}, str(error))
-    return Outcome(config.to_json(), _curve(job.directory), scores)
+        return Outcome(config.to_json(), _curve(job.directory), {}, str(error), environment())
+    return Outcome(config.to_json(), _curve(job.directory), scores, None, environment())
 
 
 def _curve(directory: Path) -> list[dict[str, Any]]:
-    """Validation during training; a score that is not finite is none, because JSON knows no infinity."""
+    """Validation scores during training. Non-finite scores become None, because JSON has no infinity."""
     rows = RunDirectory(directory).learning_curve()
     return [
         {name: value if value is not None and math.isfinite(value) else None for name, value in row.items()} for row in rows

@@ -1,4 +1,4 @@
-"""The paper's own numbers, from the file beside this one, which holds every row of its tables."""
+"""The paper's own numbers: `paper.csv` holds every row of its tables."""
 
 import csv
 import dataclasses
@@ -8,12 +8,12 @@ from importlib.resources import files
 __all__ = ["METRICS", "PaperRow", "Score", "paper_row", "paper_rows"]
 
 METRICS = ("context", "target", "task")
-"""Log-likelihoods of the paper's tables: of the points given, of those to be predicted, of all."""
+"""Log-likelihoods in the paper's tables: of context points, of target points, of all points."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A mean over the paper's four seeds, and their standard deviation."""
+    """Mean and standard deviation over the paper's four seeds."""
 
     mean: float
     std: float
@@ -21,21 +21,21 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class PaperRow:
-    """What the paper prints for a model."""
+    """One row of a table in the paper."""
 
     scores: dict[str, Score]
     parameters: int | None
-    """Parameters to the nearest thousand, in the one table that prints them."""
+    """Parameters to the nearest thousand; only one table prints them."""
 
 
 def paper_row(table: str, tested_on: str, model: str) -> PaperRow | None:
-    """The paper's row, if it has one."""
+    """The row of a model in one of the paper's tables; None if there is none."""
     return paper_rows().get((table, tested_on, model))
 
 
 @functools.cache
 def paper_rows() -> dict[tuple[str, str, str], PaperRow]:
-    """All rows by table, task they were tested on, and model."""
+    """All rows, by table, test task and model."""
     with files("mpnp.reproduce").joinpath("paper.csv").open() as file:
         return {(row["table"], row["tested_on"], row["model"]): _row(row) for row in csv.DictReader(file)}
 

@@ -1,21 +1,21 @@
-"""Jobs spread over a cluster by Ray. Install it with the extra: pip install 'mpnp[ray]'."""
+"""Runs jobs on a Ray cluster. Needs the extra: pip install 'mpnp[ray]'."""
 
 import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mpnp.errors import InputError
-from mpnp.reproduce.engines import AbstractEngine
+from mpnp.reproduce.executor import AbstractEngine
 from mpnp.reproduce.jobs import Job, Outcome, perform
 
 __all__ = ["RayEngine"]
 
 
 class RayEngine(AbstractEngine):
-    """One job a core of the cluster that Ray finds, or else of this machine.
+    """Runs one job per core on the Ray cluster, or on this machine if there is none.
 
-    Workers write runs and hand over outcomes; records are written here. A run that was stopped continues if its
-    directory is still to be seen, as on a shared file system.
+    Workers write runs and return outcomes; the caller writes records. An interrupted run resumes if the worker can see its
+    directory, as on a shared file system.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class RayEngine(AbstractEngine):
             self.ray.init(log_to_driver=False)
 
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
-        # A core each: a training loop keeps about one busy. A fresh process each, because compiled programs pile up.
+        # One core per job, because training keeps about one busy; one process per job, because compiled programs pile up.
         remote = self.ray.remote(num_cpus=1, max_calls=1, max_retries=3)(_perform)
         waiting = {remote.remote(_absolute(job).to_json()): job for job in jobs}
         try:

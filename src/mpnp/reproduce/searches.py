@@ -1,50 +1,50 @@
-"""The paper's study of Bayesian optimisation, with the models of the regression table."""
+"""The paper's Bayesian optimisation study, with the models of the regression table."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mpnp.bayesopt.acquisition import ACQUISITIONS
+from mpnp.bayesopt.benchmark import Study, read_acquisitions, read_records, regret_quartiles, run_named
 from mpnp.bayesopt.figures import acquisitions_figure, predicted_figure, regret_figure
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.strategies import ACQUISITIONS, GAUSSIAN_PROCESS, RANDOM
-from mpnp.bayesopt.study import Study, read_acquisitions, read_records, regret_quartiles, run_named
+from mpnp.bayesopt.strategies import GAUSSIAN_PROCESS, RANDOM
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.figures import save_figures
-from mpnp.reproduce.lines import Line
+from mpnp.reproduce.model_groups import MARTINGALE_MODELS
+from mpnp.reproduce.rows import ExperimentRow
 from mpnp.reproduce.tables import Table, save_tables
 
 __all__ = ["run_searches", "search_figures", "search_table", "unsearched"]
 
-MARTINGALE = ("mpnp", "mpanp")
 
+def run_searches(campaign: Campaign, rows: Sequence[ExperimentRow]) -> None:
+    """Search both functions with every model of seed 0, a pretrained Gaussian process, and random search.
 
-def run_searches(campaign: Campaign, lines: Sequence[Line]) -> None:
-    """Search both functions with every model of seed 0, with a pre-trained Gaussian process and at random.
-
-    The martingale models and the Gaussian process search with every other acquisition too.
+    The martingale models and the Gaussian process are also run with all other acquisitions.
     """
-    models: dict[str, str | Path] = {**campaign.trained(lines), GAUSSIAN_PROCESS: GAUSSIAN_PROCESS, RANDOM: RANDOM}
-    for study, labels in _strategies(campaign, [line.label for line in lines]).items():
+    models: dict[str, str | Path] = {**campaign.trained(rows), GAUSSIAN_PROCESS: GAUSSIAN_PROCESS, RANDOM: RANDOM}
+    for study, labels in _strategies(campaign, [row.label for row in rows]).items():
         run_named(study, {label: models[label] for label in labels if label in models}, _folder(campaign), quiet=True)
 
 
-def unsearched(campaign: Campaign, lines: Sequence[Line]) -> list[Line]:
-    """Lines whose models have searches to make."""
+def unsearched(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[ExperimentRow]:
+    """Rows whose models still have searches to run."""
     lacking = {
         label
-        for study, labels in _strategies(campaign, [line.label for line in lines]).items()
+        for study, labels in _strategies(campaign, [row.label for row in rows]).items()
         for label in set(labels) - read_records(_folder(campaign), study).keys()
     }
-    return [line for line in lines if line.label in lacking]
+    return [row for row in rows if row.label in lacking]
 
 
-def search_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
-    """Regret at the end and its sum, median and quartiles over trials."""
-    rows = []
+def search_table(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:
+    """Table of the final and the summed regret: medians and quartiles over trials."""
+    cells = []
     for study in _studies(campaign):
-        for acquisition, records in _read(campaign, study, lines).items():
-            rows += [
+        for acquisition, records in _read(campaign, study, rows).items():
+            cells += [
                 [study.objective, acquisition.replace("-", " "), *_cells(label, record)] for label, record in records.items()
             ]
     caption = (
@@ -52,7 +52,7 @@ def search_table(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
         f"{campaign.budget.num_iterations} iterations, and its sum over them; medians and quartiles over trials."
     )
     header = ["function", "acquisition", "model", "regret", "quartiles", "sum", "quartiles", "trials", "CPU-s"]
-    return save_tables(campaign, "bayesopt", [Table("bayesopt", caption, header, rows)]) if rows else []
+    return save_tables(campaign, "bayesopt", [Table("bayesopt", caption, header, cells)]) if cells else []
 
 
 def _cells(label: str, record: Mapping[str, Any]) -> list[str]:
@@ -62,11 +62,11 @@ def _cells(label: str, record: Mapping[str, Any]) -> list[str]:
     return [*cells, f"{record['settings']['num_trials']}", f"{record['cpu_seconds']:,.0f}"]
 
 
-def search_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
-    """Regret of all models, and the solutions that they predict."""
+def search_figures(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:
+    """Figures of regret, of predicted solutions, and of acquisitions compared."""
     figures = {}
     for study in _studies(campaign):
-        by_acquisition = _read(campaign, study, lines)
+        by_acquisition = _read(campaign, study, rows)
         if records := by_acquisition.get(study.acquisition):
             figures[f"bayesopt-{study.objective}-regret"] = regret_figure(records)
             if (predicted := predicted_figure(records)) is not None:
@@ -76,9 +76,9 @@ def search_figures(campaign: Campaign, lines: Sequence[Line]) -> list[Path]:
     return save_figures(campaign, figures)
 
 
-def _read(campaign: Campaign, study: Study, lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
-    """Records by acquisition and model, models in the order of the paper."""
-    order = [*(line.label for line in lines), GAUSSIAN_PROCESS, RANDOM]
+def _read(campaign: Campaign, study: Study, rows: Sequence[ExperimentRow]) -> dict[str, dict[str, Any]]:
+    """Records by acquisition and model, with models in the paper's order."""
+    order = [*(row.label for row in rows), GAUSSIAN_PROCESS, RANDOM]
     return {
         acquisition: {label: records[label] for label in order if label in records}
         for acquisition, records in read_acquisitions(_folder(campaign), study).items()
@@ -91,8 +91,8 @@ def _studies(campaign: Campaign) -> list[Study]:
 
 
 def _strategies(campaign: Campaign, labels: Sequence[str]) -> dict[Study, list[str]]:
-    """Who searches in each study."""
-    martingale = [label for label in MARTINGALE if label in labels]
+    """Strategies of each study, by label."""
+    martingale = [label for label in MARTINGALE_MODELS if label in labels]
     strategies = {}
     for study in _studies(campaign):
         strategies[study] = [*labels, GAUSSIAN_PROCESS, RANDOM]

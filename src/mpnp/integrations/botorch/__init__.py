@@ -1,4 +1,4 @@
-"""Neural processes as BoTorch models: coherent draws of functions, with gradients, for batch acquisition functions."""
+"""Neural processes as BoTorch models: coherent function samples, with gradients, for batch acquisition functions."""
 
 from mpnp.integrations.extras import needs_extra
 

@@ -1,4 +1,4 @@
-"""Functions drawn by a JAX network as torch sees them, with gradients."""
+"""Functions sampled by a JAX network as torch tensors, with gradients."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ import torch  # pyright: ignore[reportMissingImports]
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
-from mpnp.models.contract import AbstractNeuralProcess
-from mpnp.pieces import piece_size
-from mpnp.predictor import round_up, task_count
+from mpnp.inference.predictor import round_up, task_count
+from mpnp.models.base import AbstractNeuralProcess
+from mpnp.models.microbatch import microbatch_size
 from mpnp.tasks.task import PointSet
 
 __all__ = ["FunctionDraws"]
 
 CONTEXT_SLOTS = (16, 48)
-"""Points that programs are compiled for, and then as the predictor will: each program takes the compiler seconds."""
+"""Context sizes that programs are compiled for; larger ones are rounded up as in the predictor. Compiling takes seconds."""
 
 TARGET_SLOTS = tuple(16 * 4**power for power in range(10))
-"""Targets of a task that programs are compiled for: an optimiser asks for a few in each step, and for many at its start."""
+"""Target counts that programs are compiled for: an optimiser evaluates many targets at its start, then few in each step."""
 
 ContextX = Float[Array, "task slot x_dim"]
 ContextY = Float[Array, "task slot y_dim"]
@@ -29,10 +29,10 @@ Functions = Float[Array, "task function target y_dim"]
 
 
 class FunctionDraws:
-    """The same draws of a network's randomness in every call: given a context, so many functions, wherever they are looked at.
+    """Sampled functions with the same random draws in every call, so that a context has the same functions at all targets.
 
-    All is in the network's units. Sizes are padded to few, so that an optimiser that asks for ever other numbers of points
-    does not wait for the compiler.
+    Everything is in the network's units. Arrays are padded to few sizes, so that an optimiser whose numbers of points vary does
+    not wait for the compiler.
     """
 
     def __init__(self, network: AbstractNeuralProcess, num_samples: int, seed: int) -> None:
@@ -40,22 +40,22 @@ class FunctionDraws:
         self._dtype = np.dtype(network.dtype)
 
     def __call__(self, x: Tensor, y: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and standard deviations, (task, function, target, output), given the points x, y of each task.
+        """Locations and scales, of shape (task, function, target, output), given the context points x, y of each task.
 
-        They can be differentiated by all three arguments.
+        Differentiable with respect to all three arguments.
         """
         loc, scale = _Differentiable.apply(self, x, y, targets)
         return loc, scale
 
     def predict(self, x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same in numpy."""
+        """The same for NumPy arrays, without gradients."""
         num_tasks, num_targets = targets.shape[:2]
         answers = _predict(self.network, self._key, self.num_samples, *self._padded(x, y, targets))
         loc, scale = (np.asarray(answer)[:num_tasks, :, :num_targets] for answer in answers)
         return loc, scale
 
     def pull_back(self, x: np.ndarray, y: np.ndarray, targets: np.ndarray, slopes: list[np.ndarray]) -> list[np.ndarray]:
-        """From slopes by means and standard deviations to slopes by x, y and targets."""
+        """Gradients with respect to x, y and targets, given those (`slopes`) with respect to locations and scales."""
         mask, *points = self._padded(x, y, targets)
         shape = len(mask), slopes[0].shape[1], points[2].shape[1], y.shape[2]
         padded: list[Any] = [_pad(slope.astype(self._dtype), shape) for slope in slopes]
@@ -66,7 +66,7 @@ class FunctionDraws:
         ]
 
     def _padded(self, x: np.ndarray, y: np.ndarray, targets: np.ndarray) -> list[Any]:
-        """Mask, points and targets in the sizes that programs exist for."""
+        """Mask, points and targets, padded to sizes that programs are compiled for."""
         tasks = task_count(len(x))
         slots, num_targets = _at_least(x.shape[1], CONTEXT_SLOTS), _at_least(targets.shape[1], TARGET_SLOTS)
         mask = np.broadcast_to(np.arange(slots) < x.shape[1], (tasks, slots))
@@ -84,12 +84,12 @@ def _predict(
     y: ContextY,
     targets: Targets,
 ) -> tuple[Functions, Functions]:
-    @jax.checkpoint  # recomputed for gradients rather than kept, because there may be thousands of tasks
+    @jax.checkpoint  # recompute for gradients, because the activations of thousands of tasks would not fit into memory
     def one(task: tuple[PointSet, Float[Array, "target x_dim"]]) -> tuple[Array, Array]:
         answer = network.predict(*task, key=key, num_samples=num_samples)
         return answer.loc, answer.scale
 
-    size = piece_size(network, len(x), max(x.shape[1], targets.shape[1]), num_samples)
+    size = microbatch_size(network, len(x), max(x.shape[1], targets.shape[1]), num_samples)
     return jax.lax.map(one, (PointSet(x, y, mask), targets), batch_size=size)
 
 
@@ -106,7 +106,7 @@ def _pull_back(
 
 
 class _Differentiable(torch.autograd.Function):
-    """Forward and backward in JAX."""
+    """A torch function whose forward and backward passes run in JAX."""
 
     @staticmethod
     def forward(ctx: Any, draws: FunctionDraws, *points: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""An ensemble of functions, and a sampler that takes each of them as often as any other."""
+"""An ensemble of functions, and a sampler that uses all of them equally often."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ __all__ = ["FunctionPosterior", "FunctionSampler"]
 
 
 class FunctionPosterior(EnsemblePosterior):
-    """Values of equally likely functions: the k-th of every batch and every call is one function."""
+    """Values of equally likely functions. The k-th member is the same function in every batch and call."""
 
 
 class FunctionSampler(IndexSampler):
-    """The functions in order, and from the start again if more are asked for than there are.
+    """Takes the functions in order, and starts again if more samples are requested than there are functions.
 
-    BoTorch's own sampler draws functions with replacement, others for each batch: a batch would be preferred for the
-    functions that it happened to get.
+    BoTorch's own sampler draws functions with replacement, independently for each batch. A batch could then win only because
+    it happened to get better functions.
     """
 
     def _construct_base_samples(self, posterior: EnsemblePosterior) -> None:

@@ -1,4 +1,4 @@
-"""A sampler for Optuna, and how a neural process learns from finished studies."""
+"""An Optuna sampler, and a way for neural processes to learn from finished studies."""
 
 from mpnp.integrations.extras import needs_extra
 

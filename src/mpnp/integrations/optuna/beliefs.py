@@ -1,4 +1,4 @@
-"""How a model reads a study: in units that the study brings along, or in those of the studies that it has learnt from."""
+"""How a model reads a study: in the study's own units, or in those of the studies it was trained on."""
 
 import abc
 import warnings
@@ -7,44 +7,44 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.bayesopt.standardise import OutputScale
+from mpnp.bayesopt.space import OutputScale
 from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased, find_strategy
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 from mpnp.errors import InputError
-from mpnp.fitted import FittedModel, OutsideRangeWarning
+from mpnp.inference.model import FittedModel, OutsideRangeWarning
 from mpnp.integrations.optuna.space import Places, Space
 from mpnp.integrations.optuna.studies import COST, STUDY
 
-__all__ = ["AbstractBelief", "OfAnyFunction", "OfStudies", "find_belief"]
+__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "find_belief"]
 
 BEYOND = 0.2
-"""Of the range that past studies covered: a box that reaches further beyond it is worth a warning."""
+"""Fraction of the range of past studies by which a box may exceed it without a warning."""
 
 Costs = Float[np.ndarray, "loop trial"]
 
 
 class AbstractBelief(abc.ABC):
-    """A strategy, and the units that it reads."""
+    """A strategy, and the conversion of a study to the units that it reads."""
 
     strategy: AbstractStrategy
     num_startup: int
-    """Trials that should have finished before it is asked."""
+    """Number of trials to finish before the strategy is used."""
 
     @abc.abstractmethod
     def require(self, space: Space) -> None:
-        """Refuse a space that the model does not know."""
+        """Raise an error for a search space that the model cannot read."""
 
     @abc.abstractmethod
     def inputs(self, space: Space, places: Places) -> Places:
-        """Places as the strategy reads them."""
+        """Points of the search space in the strategy's units."""
 
     @abc.abstractmethod
     def scale(self, costs: Costs) -> OutputScale:
-        """The scale on which the strategy reads costs."""
+        """The scale that converts costs to the strategy's units."""
 
 
-class OfAnyFunction(AbstractBelief):
-    """The box is that of the study, and costs are standardised by what was observed."""
+class StandardisedReader(AbstractBelief):
+    """Maps the study's box to the unit cube, and standardises costs by those observed so far."""
 
     num_startup = 3
 
@@ -62,7 +62,7 @@ class OfAnyFunction(AbstractBelief):
 
 
 class OfStudies(AbstractBelief):
-    """Places and costs mean what they meant in the studies that the model has learnt from; so it knows something at once."""
+    """Reads points and costs in the units of the studies the model was trained on, so it is useful from the first trial."""
 
     num_startup = 0
 
@@ -81,23 +81,23 @@ class OfStudies(AbstractBelief):
             column = int(np.argmax(beyond))
             warnings.warn(
                 f"'{space.columns[column]}' reaches from {box.low[column]:g} to {box.high[column]:g}, but the studies that the "
-                f"model has learnt from only from {seen.low[column]:g} to {seen.high[column]:g}: beyond, it guesses",
+                f"model has learnt from only from {seen.low[column]:g} to {seen.high[column]:g}: beyond, it extrapolates",
                 OutsideRangeWarning,
                 stacklevel=4,
             )
 
     def inputs(self, space: Space, places: Places) -> Places:
-        # The surrogate takes its inputs for shares of the range that training covered.
+        # The surrogate expects inputs as fractions of the training range.
         seen = self.card.seen
         return (places - seen.low) / (seen.high - seen.low)
 
     def scale(self, costs: Costs) -> OutputScale:
-        y, loops = self.card.normaliser.y, np.ones((len(costs), 1))
+        y, loops = self.card.columns.output_scale, np.ones((len(costs), 1))
         return OutputScale(y.shift * loops, y.scale * loops)
 
 
 def find_belief(model: Any, acquisition: str) -> AbstractBelief:
-    """From a belief, or whatever names a strategy; a model of `tasks_from_studies` is known by its columns."""
+    """From a belief, or anything that names a strategy. A model fitted to `tasks_from_studies` is recognised by its columns."""
     if isinstance(model, AbstractBelief):
         return model
     strategy = find_strategy(model, acquisition)
@@ -105,4 +105,4 @@ def find_belief(model: Any, acquisition: str) -> AbstractBelief:
         fitted = strategy.surrogate.model
         if (fitted.card.columns.outputs, fitted.card.columns.task) == ((COST,), STUDY):
             return OfStudies(fitted, acquisition)
-    return OfAnyFunction(strategy)
+    return StandardisedReader(strategy)

@@ -1,4 +1,4 @@
-"""An Optuna sampler that asks a neural process, or any other strategy of ours, where to look next."""
+"""An Optuna sampler that suggests trials with a neural process, or any other strategy of mpnp."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,27 +10,25 @@ from optuna.search_space import intersection_search_space  # pyright: ignore[rep
 from optuna.study import Study  # pyright: ignore[reportMissingImports]
 from optuna.trial import FrozenTrial, TrialState  # pyright: ignore[reportMissingImports]
 
-from mpnp.bayesopt.box import among
-from mpnp.bayesopt.candidates import candidate_points, sobol_points
-from mpnp.bayesopt.strategies import EXPECTED_IMPROVEMENT, choose, question_seed
-from mpnp.errors import InputError
+from mpnp.bayesopt.space import among, candidate_points, sobol_points
+from mpnp.bayesopt.strategies import EXPECTED_IMPROVEMENT, child_seed, choose
 from mpnp.integrations.optuna.beliefs import find_belief
 from mpnp.integrations.optuna.space import Places, Space, require_numeric
 from mpnp.integrations.optuna.studies import cost, is_finished, require_one_objective
-from mpnp.options import require_seed
+from mpnp.options import require_count, require_seed
 
 __all__ = ["NeuralProcessSampler"]
 
 
 class NeuralProcessSampler(BaseSampler):
-    """Numeric parameters, one objective, minimised or maximised.
+    """Suggests numeric parameters for one objective, minimised or maximised.
 
-    `model` is a loaded model, the directory or name of one, a surrogate, 'gp' or 'random'. One that was fitted to
-    `tasks_from_studies` reads values in the units of those studies and is asked from the start; any other reads them
-    standardised by what the study has observed, after `n_startup_trials` of a Sobol sequence.
+    `model` is a loaded model, the directory or name of one, a surrogate, 'gp' or 'random'. A model fitted to
+    `tasks_from_studies` reads values in the units of those studies and suggests from the start. Any other reads values
+    standardised by those observed so far, after `n_startup_trials` points of a Sobol sequence.
 
-    Optuna learns the parameters of a study from its first trial, which is therefore drawn at random; with `search_space`,
-    names and distributions, already the first trial is the model's.
+    Optuna learns the parameters of a study from its first trial, which is therefore random. With `search_space`, a mapping
+    from names to distributions, the model suggests the first trial too.
     """
 
     def __init__(
@@ -43,8 +41,8 @@ class NeuralProcessSampler(BaseSampler):
         seed: int | None = None,
     ) -> None:
         self._belief = find_belief(model, acquisition)
-        if n_startup_trials is not None and n_startup_trials < 0:
-            raise InputError(f"n_startup_trials must be at least 0, got {n_startup_trials}")
+        if n_startup_trials is not None:
+            require_count("n_startup_trials", n_startup_trials, least=0)
         self._num_startup = self._belief.num_startup if n_startup_trials is None else n_startup_trials
         self._search_space = None if search_space is None else dict(search_space)
         if search_space is not None:
@@ -74,7 +72,7 @@ class NeuralProcessSampler(BaseSampler):
         self._belief.require(space)
         trials = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number and space.holds(one.params)]
         finished = [one for one in trials if is_finished(one)]
-        seed = question_seed(self._seed, trial.number)
+        seed = child_seed(self._seed, trial.number)
         if len(finished) < self._num_startup or (not finished and self._belief.num_startup):
             unit = sobol_points(len(space.names), trial.number + 1, [self._seed])[trial.number :]
             return space.values(space.box.from_unit(unit))[0]
@@ -92,7 +90,7 @@ class NeuralProcessSampler(BaseSampler):
     def _ask(
         self, space: Space, observed: Places, costs: np.ndarray, pending: Places, tried: Places, seed: int
     ) -> dict[str, Any]:
-        """The candidate that the strategy prefers, among those that were not tried if there are any."""
+        """The candidate that the strategy prefers. Skips points already tried, unless there are no others."""
         belief, box = self._belief, space.box
         best = observed[np.argmin(costs)] if costs.size else (box.low + box.high) / 2
         values = space.values(box.from_unit(candidate_points(box.num_inputs, box.to_unit(best), [seed])))
@@ -101,10 +99,10 @@ class NeuralProcessSampler(BaseSampler):
         known &= ~known.all()
         candidates, x, z = belief.inputs(space, places), belief.inputs(space, observed), belief.scale(costs).apply(costs)
         seeds = np.asarray([seed], np.uint32)
-        if not costs.size:  # there is nothing to improve upon yet
+        if not costs.size:  # no cost to improve on yet
             expected = belief.strategy.expected(x[None], z, candidates, seeds)
             return values[int(np.argmin(np.where(known, np.inf, 0 if expected is None else expected[0])))]
-        # Trials that still run are taken to have had the mean of the costs so far: that leads others elsewhere.
+        # Running trials get the mean cost so far, which leads new trials elsewhere.
         x = np.concatenate([x, belief.inputs(space, pending)])
         z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
         return values[int(choose(belief.strategy, x[None], z, candidates, known[None], seeds)[0])]

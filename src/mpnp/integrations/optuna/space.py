@@ -1,4 +1,4 @@
-"""Optuna's numeric search spaces as boxes: values on a scale where equal steps mean as much, and the way back."""
+"""Optuna's numeric search spaces as boxes. Converts parameter values to points, on a log scale where needed, and back."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,29 +13,30 @@ from optuna.distributions import (  # pyright: ignore[reportMissingImports]
     IntDistribution,
 )
 
-from mpnp.bayesopt.box import Box
+from mpnp.bayesopt.space import Box
 from mpnp.errors import InputError
 
 __all__ = ["Space", "require_numeric"]
 
 Places = Float[np.ndarray, "_ parameter"]
+"""Points of a search space: parameter values, or their logarithms on a log scale."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """Parameters in a fixed order. The place of a value is its logarithm if Optuna was told to search on that scale."""
+    """Parameters in a fixed order. A parameter with `log=True` is represented by its logarithm."""
 
     distributions: tuple[tuple[str, FloatDistribution | IntDistribution], ...]
 
     @staticmethod
     def of(distributions: Mapping[str, BaseDistribution]) -> "Space":
-        """From Optuna's description, in the order of names; parameters of one value are left out."""
+        """From Optuna's distributions, sorted by name, without parameters that have a single value."""
         searched = sorted((name, one) for name, one in distributions.items() if not one.single())
         return Space(tuple((name, require_numeric(name, one)) for name, one in searched))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the parameters are called in tables for models; the scale is part of the name."""
+        """Column names of the parameters in tables for models, which include the scale."""
         return tuple(f"log {name}" if one.log else name for name, one in self.distributions)
 
     @property
@@ -45,7 +46,7 @@ class Space:
 
     @property
     def box(self) -> Box:
-        """Bounds of the places. Half a step is added at both ends, so that every value has as much room as any other."""
+        """Bounds of the points. Half a step is added at both ends, so that all values of a grid get equal room."""
         bounds = []
         for _, one in self.distributions:
             slack = (one.step or 0) / 2
@@ -54,23 +55,23 @@ class Space:
         return Box.read(np.asarray(bounds, np.float64))
 
     def holds(self, params: Mapping[str, Any]) -> bool:
-        """Whether these are values of all parameters, within their ranges."""
+        """Whether `params` has all parameters, each within its range."""
         return all(name in params and one.low <= params[name] <= one.high for name, one in self.distributions)
 
     def places(self, params: Sequence[Mapping[str, Any]]) -> Places:
-        """Where values are."""
+        """The points of parameter values."""
         values = np.asarray([[one[name] for name in self.names] for one in params], np.float64).reshape(-1, len(self.names))
         logarithmic = [one.log for _, one in self.distributions]
         return np.log(values, where=logarithmic, out=values.copy())
 
     def values(self, places: Places) -> list[dict[str, Any]]:
-        """The nearest values that Optuna allows."""
+        """The parameter values nearest to points that Optuna allows."""
         columns = [_values(one, column) for (_, one), column in zip(self.distributions, places.T, strict=True)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def require_numeric(name: str, distribution: BaseDistribution) -> FloatDistribution | IntDistribution:
-    """Refuse what has no order."""
+    """Return a float or int distribution; raise an error for any other."""
     if isinstance(distribution, CategoricalDistribution):
         raise InputError(
             f"the parameter '{name}' is categorical, but this sampler searches numbers; if its choices have an order, use "

@@ -8,21 +8,22 @@ from optuna.search_space import intersection_search_space  # pyright: ignore[rep
 from optuna.study import Study, StudyDirection  # pyright: ignore[reportMissingImports]
 from optuna.trial import FrozenTrial, TrialState  # pyright: ignore[reportMissingImports]
 
-from mpnp.data.curves import Columns, Curves
 from mpnp.errors import InputError
 from mpnp.integrations.optuna.space import Space
+from mpnp.tables.columns import Schema
+from mpnp.tables.curves import Curves
 
 __all__ = ["COST", "STUDY", "cost", "is_finished", "require_one_objective", "tasks_from_studies"]
 
 COST, STUDY = "cost", "study"
-"""Columns of the output, which is always to be minimised, and of the name of a task."""
+"""Names of the output column, which is always minimised, and of the task column."""
 
 
 def tasks_from_studies(studies: Iterable[Study]) -> Curves:
-    """One task a study: its parameters as inputs, its values as the output, negated where the study maximises.
+    """One task per study: parameters are inputs, and values, negated if the study maximises, are the output.
 
-    Values stay in their units and are not standardised study by study, so that a model can learn how low they get. All
-    studies must have the same numeric parameters; ranges may differ. Trials that failed or were pruned are left out.
+    Values are not standardised per study, so that a model can learn how low they get. All studies must have the same numeric
+    parameters; ranges may differ. Failed and pruned trials are left out.
 
         regressor = NeuralProcessRegressor().fit(tasks_from_studies(studies))
         sampler = NeuralProcessSampler(regressor.model_)
@@ -45,25 +46,25 @@ def tasks_from_studies(studies: Iterable[Study]) -> Curves:
     if columns is None:
         raise InputError(f"none of the {len(studies)} studies has a finished trial; run them first")
     unique = names if len(set(names)) == len(names) else [f"{name} ({number})" for number, name in enumerate(names)]
-    return Curves.from_pairs(pairs, names=unique, columns=Columns(columns, (COST,), STUDY))
+    return Curves.from_pairs(pairs, names=unique, columns=Schema.named(columns, (COST,), STUDY))
 
 
 def require_one_objective(study: Study) -> None:
-    """Refuse several objectives."""
+    """Raise an error for a study with several objectives."""
     if len(study.directions) != 1:
         raise InputError(
-            f"one value is minimised or maximised, but the study has {len(study.directions)} objectives; combine them, or use "
+            f"a study must have one objective, but this one has {len(study.directions)} objectives; combine them, or use "
             "optuna.samplers.NSGAIISampler"
         )
 
 
 def is_finished(trial: FrozenTrial) -> bool:
-    """Whether a trial ended with a number."""
+    """Whether a trial is complete, with a finite value."""
     return trial.state == TrialState.COMPLETE and trial.value is not None and math.isfinite(trial.value)
 
 
 def cost(study: Study, trial: FrozenTrial) -> float:
-    """The value of a finished trial, turned so that less is better."""
+    """The value of a finished trial, negated if the study maximises: lower is better."""
     assert trial.value is not None
     return -trial.value if study.direction == StudyDirection.MAXIMIZE else trial.value
 

@@ -1,4 +1,4 @@
-"""What the best possible predictors score, to be set beside the models."""
+"""Reference scores: what the best possible predictors reach, for comparison with the models."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,27 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from mpnp.records import read_json
+from mpnp.io.files import read_json
 from mpnp.reproduce.campaign import Record
 
 __all__ = ["Ceiling", "find_ceiling", "gap_to", "known_kernel"]
 
 FLOORED = "floored"
-"""Limits under the models' own floor on the standard deviation."""
+"""Scores under the models' own floor on the standard deviation."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ceiling:
-    """Scores of exact inference with the prior known and the kernel's parameters inferred."""
+    """Scores of exact inference with a known prior and inferred kernel parameters."""
 
     scores: dict[str, float]
     num_tasks: int
     exact_on: str
-    """What the numbers rest on, for a caption."""
+    """The tasks behind the numbers, for captions."""
 
 
 def known_kernel(records: Sequence[Record]) -> dict[str, float] | None:
-    """Scores of the exact posterior that knows the kernel's parameters, on the tasks of these records."""
+    """Scores of the exact posterior with known kernel parameters, on the tasks of these records."""
     oracle: dict[str, Any] = records[0].score["oracle"] if records else {"available": False}
     if not oracle["available"]:
         return None
@@ -35,11 +35,10 @@ def known_kernel(records: Sequence[Record]) -> dict[str, float] | None:
 
 
 def find_ceiling(folder: Path, tested_on: str, records: Sequence[Record]) -> Ceiling | None:
-    """The ceiling on the tasks of these records, if `benchmarks/ceilings.py` has left one in the folder.
+    """The ceiling on the tasks of these records, if `benchmarks/ceilings.py` has written one to the folder.
 
-    It is known on the first tasks, or as carried over to more of them. Where the exact posterior is known on all of them, what
-    it costs to infer the kernel's parameters is taken from the first ones: that difference varies far less between tasks
-    than either score.
+    Ceilings are computed on the first test tasks. Where the exact posterior has scores on all tasks, only the cost of inferring
+    the kernel parameters is taken from the first ones: it varies far less between tasks than either score.
     """
     path = folder / f"{tested_on}.json"
     if not path.exists():
@@ -57,6 +56,6 @@ def find_ceiling(folder: Path, tested_on: str, records: Sequence[Record]) -> Cei
 
 
 def gap_to(ceiling: Ceiling, records: Sequence[Record]) -> float:
-    """How far the target log-likelihood is below the ceiling, on the tasks that the ceiling rests on."""
+    """Gap of the target log-likelihood below the ceiling, on the tasks behind the ceiling."""
     means = [np.mean(record.target[: ceiling.num_tasks], dtype=np.float64) for record in records if record.target is not None]
     return ceiling.scores["target"] - float(np.mean(means))

@@ -1,20 +1,19 @@
-"""Lines of tables, and the training runs that they need."""
+"""Rows of experiments, and the training runs behind them."""
 
 import dataclasses
 from typing import Any
 
 from mpnp.errors import InputError
-from mpnp.models.settings import ModelSettings
-from mpnp.recipes import Recipe
+from mpnp.models.config import ModelSettings
 from mpnp.reproduce.budgets import Effort
-from mpnp.runs import RunConfig
+from mpnp.training.config import Recipe, RunConfig
 
-__all__ = ["Line", "Run"]
+__all__ = ["ExperimentRow", "Run"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What decides a training run. Unlike a `RunConfig` it is not checked, which takes a fifth of a second for each."""
+    """Everything that determines a training run. Unlike a `RunConfig` it is not validated, which would take 0.2 s each."""
 
     model: str
     task: str
@@ -25,7 +24,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The run's directory among those of its budget, and that of its records."""
+        """Path of the run, and of its records, relative to the folders of the budget."""
         default, parts = ModelSettings(), [f"{self.model}-seed{self.seed}-rate{self.recipe.learning_rate:g}"]
         parts.append(f"steps{self.recipe.steps}")
         if self.num_tasks is not None:
@@ -37,11 +36,11 @@ class Run:
         return f"{self.task}/{'-'.join(parts)}"
 
     def config(self) -> RunConfig:
-        """As the training loop wants it, checked."""
+        """The validated configuration for the training loop."""
         return RunConfig(self.model, self.task, self.seed, self.num_tasks, self.recipe, self.settings)
 
     def agrees_with(self, config: dict[str, Any]) -> bool:
-        """Whether a configuration in a record is this run's: options that recipes did not have yet are at their defaults."""
+        """Whether a recorded configuration is this run's. Options missing from older records take their defaults."""
         try:
             return Run.from_json({field.name: config[field.name] for field in dataclasses.fields(self)}) == self
         except (KeyError, TypeError, InputError):
@@ -49,13 +48,13 @@ class Run:
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> "Run":
-        """From what `dataclasses.asdict` made."""
+        """Read what `dataclasses.asdict` made."""
         return Run(**{**content, "recipe": Recipe(**content["recipe"]), "settings": ModelSettings(**content["settings"])})
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
-    """A model that learns from one task and is tested on one, usually the same."""
+class ExperimentRow:
+    """A model trained on one task and tested on one, usually the same."""
 
     model: str
     task: str
@@ -66,7 +65,7 @@ class Line:
 
     @property
     def label(self) -> str:
-        """The model, and how it differs from the paper's default."""
+        """The model, and how its settings differ from the paper's defaults."""
         parts = [self.model]
         if self.settings.encoder_width is not None:
             parts.append(f"encoder width {self.settings.encoder_width}")
@@ -77,13 +76,13 @@ class Line:
         return ", ".join(parts)
 
     def run(self, effort: Effort, seed: int, rate: float) -> Run:
-        """The run behind this line."""
+        """The training run of this row."""
         return Run(self.model, self.task, seed, effort.full(rate), self.settings, self.num_tasks)
 
     def trials(self, effort: Effort) -> list[Run]:
-        """Runs that choose the learning rate; none if there is but one.
+        """Runs that choose the learning rate; empty if there is only one rate.
 
-        A model of a fixed training set learns at the rate that was best with new tasks for ever.
+        Models trained on finite sets use the rate that was best with an endless stream of tasks.
         """
         if len(effort.rates) == 1:
             return []

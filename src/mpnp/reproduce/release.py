@@ -1,4 +1,7 @@
-"""Releases: a finished run as small files, with the scores of exactly these, to be shipped and loaded by name."""
+"""Releases: the best model of a finished run in half precision, with test scores of exactly these files.
+
+`benchmarks/pretrained.py` uses it to make the models that come with the package.
+"""
 
 import json
 import shutil
@@ -10,23 +13,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from mpnp import checkpoint
 from mpnp.errors import RunError
-from mpnp.evaluate import evaluate_run
-from mpnp.recipes import Recipe
-from mpnp.records import write_atomically, write_json
-from mpnp.runs import RunDirectory, load_model
+from mpnp.io.files import write_atomically, write_json
+from mpnp.training import checkpoint
+from mpnp.training.config import TEST_TASKS, Recipe
+from mpnp.training.evaluate import evaluate_run
+from mpnp.training.rundir import RunDirectory, load_model
 
 __all__ = ["release"]
 
 
-def release(directory: Path, out: Path, *, num_tasks: int = 2_560, num_samples: int = 10) -> dict[str, Any]:
-    """Write the best model of a run to `out` in half precision, score it on test tasks, and return that record.
+def release(directory: Path, out: Path, *, num_tasks: int = TEST_TASKS, num_samples: int = 10) -> dict[str, Any]:
+    """Write the best model of a run to `out` in half precision, score it on test tasks, and return the record.
 
-    Everything is made in a folder beside `out` first, so that `out` holds a whole release or is not there.
+    Files are written to a temporary folder first, so `out` is either complete or absent.
     """
     if out.exists():
-        raise RunError(f"{out} exists already; move it away, or choose another folder")
+        raise RunError(f"{out} exists already; move it, or choose another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
         unfinished = Path(scratch) / out.name
@@ -53,7 +56,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def _require_finished(directory: Path, recipe: Recipe, best_step: int) -> None:
-    """Refuse a run that has steps left: its learning rate has not come down yet. Only lost patience may end one early."""
+    """Raise an error if the run has steps left, unless early stopping ended it: its learning rate has not decayed yet."""
     last = max((row["step"] for row in RunDirectory(directory).learning_curve()), default=0)
     impatient = recipe.patience is not None and last - best_step >= recipe.patience * recipe.validate_every
     if last < recipe.steps and not impatient:
@@ -61,5 +64,5 @@ def _require_finished(directory: Path, recipe: Recipe, best_step: int) -> None:
 
 
 def _halved(model: Any) -> Any:
-    """In half precision, which `checkpoint.load` makes single again."""
+    """The model in half precision; `checkpoint.load` restores single precision."""
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float16) if eqx.is_inexact_array(leaf) else leaf, model)

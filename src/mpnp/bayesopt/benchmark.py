@@ -1,4 +1,4 @@
-"""The paper's study of Bayesian optimisation: many searches for the minimum of a known function, step by step together."""
+"""The paper's Bayesian optimisation benchmark: many searches for the minimum of a known function, run in lockstep."""
 
 import dataclasses
 import time
@@ -10,23 +10,19 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from mpnp.bayesopt.box import among
-from mpnp.bayesopt.candidates import GRID, grid
+from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT, find_acquisition
 from mpnp.bayesopt.objectives import Objective, find_objective
-from mpnp.bayesopt.standardise import OutputScale
+from mpnp.bayesopt.space import GRID, OutputScale, among, grid
 from mpnp.bayesopt.strategies import (
-    ACQUISITIONS,
-    EXPECTED_IMPROVEMENT,
     AbstractStrategy,
+    child_seed,
     choose,
     find_strategy,
-    question_seed,
-    require_acquisition,
 )
 from mpnp.bayesopt.surrogates import Seeds
 from mpnp.errors import InputError, RunError
-from mpnp.options import option, require_counts, require_seed
-from mpnp.records import environment, read_json, write_json
+from mpnp.io.files import environment, read_json, write_json
+from mpnp.options import option, require_fields, require_seed
 
 __all__ = [
     "Study",
@@ -45,53 +41,56 @@ __all__ = [
 KIND, NEEDED = "bayesopt", {"strategy", "settings", "minimum", "simple_regret", "predicted"}
 
 SMALLEST_GAP = 1e-4
-"""First points nearer to the minimum than this, in units of the function, are drawn anew: there is nothing left to find."""
+"""Initial points whose best value is within this of the minimum are redrawn: nothing would be left to find."""
 
 SHOWN_AFTER, NUM_SHOWN = 5, 10
-"""The best predicted solutions of the first trial are kept at the start, after so many iterations and at the end."""
+"""Records keep the first trial's `NUM_SHOWN` best predicted solutions: first, after `SHOWN_AFTER` iterations, and last."""
 
-Pieces = Float[np.ndarray, "trial point"]
+TrialPoints = Float[np.ndarray, "trial point"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Everything but the strategy that decides the numbers of a study."""
+    """Settings of a study: everything that determines its numbers except the strategy."""
 
     objective: str
     acquisition: str = EXPECTED_IMPROVEMENT
-    num_trials: int = option(100, "searches, each from first points of its own")
-    num_iterations: int = option(44, "evaluations of a search after its first points")
-    num_initial: int = option(3, "first points of a search, drawn evenly from the domain")
-    num_samples: int = option(10, "functions that stand for a model's posterior")
-    seed: int = option(0, "decides the first points and every draw")
+    num_trials: int = option(100, "number of searches, each with its own initial points")
+    num_iterations: int = option(44, "evaluations per search after the initial points")
+    num_initial: int = option(3, "initial points per search, drawn uniformly from the domain")
+    num_samples: int = option(10, "function samples that represent a model's posterior")
+    seed: int = option(0, "determines the initial points and every random draw")
 
     def __post_init__(self) -> None:
         find_objective(self.objective)
-        require_acquisition(self.acquisition)
-        require_counts(self)
+        find_acquisition(self.acquisition)
+        require_fields(self)
         require_seed(self.seed)
 
     def trial_seed(self, trial: int) -> int:
-        """The seed of the draws of one search."""
-        return question_seed(self.seed, trial)
+        """The seed of one search."""
+        return child_seed(self.seed, trial)
 
 
 @dataclasses.dataclass(frozen=True)
 class Trials:
-    """All evaluations of all searches, inputs as shares of the domain, and what the first search expected when."""
+    """All evaluations of all searches, with inputs in the unit interval, and the first search's predicted solutions."""
 
-    x: Pieces
-    y: Pieces
+    x: TrialPoints
+    y: TrialPoints
     predicted: list[dict[str, Any]]
 
 
 def run_study(study: Study, models: Sequence[str | Path], out: Path, *, quiet: bool = False) -> None:
-    """Write the record of each model that has none yet: the directory or name of a model, 'gp' or 'random'."""
+    """Run the study and write one record per model: a directory or name of a model, 'gp' or 'random'.
+
+    Models that already have a record are skipped, so rerunning resumes.
+    """
     run_named(study, _labels(models), out, quiet=quiet)
 
 
 def run_named(study: Study, named: Mapping[str, str | Path], out: Path, *, quiet: bool = False) -> None:
-    """The same, with the names that the records are to have."""
+    """Like `run_study`, with explicit names for the records."""
     _require_agreement(study_folder(out, study), read_records(out, study), dataclasses.asdict(study))
     for label, model in named.items():
         path = study_folder(out, study) / f"{label}.json"
@@ -99,35 +98,35 @@ def run_named(study: Study, named: Mapping[str, str | Path], out: Path, *, quiet
         strategy.require_inputs(1)
         if path.exists():
             if read_json(path)["strategy"] != strategy.describe():
-                raise RunError(f"{path} is the record of another model of that name; delete it, or choose another --out")
+                raise RunError(f"{path} is the record of another model with the same name; delete it, or choose another --out")
             continue
         write_json(path, _record(study, label, strategy, quiet=quiet))
 
 
 def read_records(out: Path, study: Study) -> dict[str, Any]:
-    """The records of a study's objective and acquisition, by the name of the strategy."""
+    """The records of the study's objective and acquisition, by strategy name."""
     records = {path.stem: read_json(path) for path in sorted(study_folder(out, study).glob("*.json"))}
     for label, record in records.items():
         if not isinstance(record, dict) or record.get("kind") != KIND or not record.keys() >= NEEDED:
-            raise RunError(f"{study_folder(out, study) / label}.json is not a whole record of this study; move it elsewhere")
+            raise RunError(f"{study_folder(out, study) / label}.json is not a complete record of this study; move it elsewhere")
     if records:
         _require_agreement(study_folder(out, study), records, next(iter(records.values()))["settings"])
     return records
 
 
 def read_acquisitions(out: Path, study: Study) -> dict[str, dict[str, Any]]:
-    """The records of a study's objective under every acquisition that has some, by acquisition and strategy."""
+    """The records of the study's objective under every acquisition that has any, by acquisition and strategy name."""
     read = {name: read_records(out, dataclasses.replace(study, acquisition=name)) for name in ACQUISITIONS}
     return {name: records for name, records in read.items() if records}
 
 
 def study_folder(out: Path, study: Study) -> Path:
-    """Where strategies that are to be compared have their records."""
+    """The folder of the records of one objective and acquisition."""
     return out / study.objective / study.acquisition
 
 
 def regret_quartiles(record: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """First quartile, median and third quartile over trials of the regret at the end, and of its sum over iterations."""
+    """Quartiles (25%, 50%, 75%) over trials of the final regret, and of the regret summed over iterations."""
     regret = np.asarray(record["simple_regret"])
     quartiles = {}
     for name, values in (("regret", regret[:, -1]), ("sum", regret.sum(axis=1))):
@@ -137,7 +136,7 @@ def regret_quartiles(record: Mapping[str, Any]) -> dict[str, tuple[float, float,
 
 
 def run_trials(study: Study, strategy: AbstractStrategy, *, quiet: bool = True) -> Trials:
-    """All searches of a strategy, one iteration of all of them at a time."""
+    """Run all searches of a strategy, one iteration of all of them at a time."""
     objective, candidates = find_objective(study.objective), grid()
     seeds = [study.trial_seed(trial) for trial in range(study.num_trials)]
     x = initial_points(study)
@@ -147,7 +146,7 @@ def run_trials(study: Study, strategy: AbstractStrategy, *, quiet: bool = True) 
     title = f"{study.objective}, {strategy.describe()['model']}"
     for iteration in tqdm(range(study.num_iterations), desc=title, unit="iteration", disable=True if quiet else None):
         z = OutputScale.of(y).apply(y)
-        chosen = choose(strategy, x[..., None], z, candidates, known, _question_seeds(seeds, iteration))
+        chosen = choose(strategy, x[..., None], z, candidates, known, _child_seeds(seeds, iteration))
         known[np.arange(study.num_trials), chosen] = True
         x = np.concatenate([x, candidates[chosen]], axis=1)
         y = objective(objective.place(x))
@@ -156,14 +155,14 @@ def run_trials(study: Study, strategy: AbstractStrategy, *, quiet: bool = True) 
     return Trials(x, y, predicted)
 
 
-def initial_points(study: Study) -> Pieces:
-    """The first points of every search, the same for all strategies."""
+def initial_points(study: Study) -> TrialPoints:
+    """The initial points of every search, the same for all strategies."""
     objective = find_objective(study.objective)
     return np.stack([_initial(objective, study.num_initial, [study.seed, trial]) for trial in range(study.num_trials)])
 
 
-def simple_regret(y: Pieces, minimum: float, num_initial: int) -> Float[np.ndarray, "trial iteration"]:
-    """How far the best value so far is above the minimum, as a share of the same before the first iteration."""
+def simple_regret(y: TrialPoints, minimum: float, num_initial: int) -> Float[np.ndarray, "trial iteration"]:
+    """Gap between the best value so far and the minimum, relative to the gap before the first iteration."""
     gap = np.maximum(np.minimum.accumulate(y, axis=1)[:, num_initial - 1 :] - minimum, 0)
     return gap / gap[:, :1]
 
@@ -177,12 +176,12 @@ def _initial(objective: Objective, count: int, seed: list[int]) -> Float[np.ndar
 
 
 def _predicted(
-    strategy: AbstractStrategy, objective: Objective, x: Pieces, y: Pieces, seeds: Sequence[int], *, after: int
+    strategy: AbstractStrategy, objective: Objective, x: TrialPoints, y: TrialPoints, seeds: Sequence[int], *, after: int
 ) -> list[dict[str, Any]]:
-    """What the first search has seen, and the candidates of which it expects most; nothing if it expects nothing."""
+    """Observations and best predicted candidates of the first search; empty for strategies that predict nothing."""
     scale, candidates = OutputScale.of(y), grid()
-    # All searches are asked, though one is kept: for one alone, another program would have to be compiled.
-    expected = strategy.expected(x[..., None], scale.apply(y), candidates, _question_seeds(seeds, after))
+    # Predict for all searches though only one is kept: a batch of one would need another compiled program.
+    expected = strategy.expected(x[..., None], scale.apply(y), candidates, _child_seeds(seeds, after))
     if expected is None:
         return []
     best = np.argsort(expected[0], kind="stable")[:NUM_SHOWN]
@@ -195,8 +194,8 @@ def _predicted(
     return [{"after": after, **{name: _rounded(values) for name, values in content.items()}}]
 
 
-def _question_seeds(seeds: Sequence[int], number: int) -> Seeds:
-    return np.asarray([question_seed(seed, number) for seed in seeds], np.uint32)
+def _child_seeds(seeds: Sequence[int], index: int) -> Seeds:
+    return np.asarray([child_seed(seed, index) for seed in seeds], np.uint32)
 
 
 def _record(study: Study, label: str, strategy: AbstractStrategy, *, quiet: bool) -> dict[str, Any]:
@@ -224,28 +223,28 @@ def _record(study: Study, label: str, strategy: AbstractStrategy, *, quiet: bool
 
 
 def _labels(models: Sequence[str | Path]) -> dict[str, str | Path]:
-    """Models by the last part of their path, under which their records are kept."""
+    """Models by the last part of their path, which names their records."""
     named: dict[str, str | Path] = {}
     for model in models:
         label = Path(model).name
         if label in named:
-            raise InputError(f"two of the models are called '{label}', and would share a record; rename one, or name it once")
+            raise InputError(f"two of the models are called '{label}' and would share a record; rename one, or list it once")
         named[label] = model
     return named
 
 
 def _require_agreement(folder: Path, records: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Strategies are compared on the same searches, or not at all."""
+    """Strategies are comparable only on the same searches."""
     for label, record in records.items():
         for name, value in record["settings"].items():
             if wanted.get(name) != value:
                 raise RunError(
-                    f"{folder / label}.json was made with {name} = {value}, not {wanted.get(name)}; repeat that choice, or "
+                    f"{folder / label}.json was made with {name} = {value}, not {wanted.get(name)}; use the same value, or "
                     "choose another --out"
                 )
 
 
 def _rounded(values: Iterable[Any]) -> list[Any]:
-    """Six digits, as nested lists."""
+    """Nested lists, rounded to six significant digits."""
     array = np.asarray(values)
     return np.reshape([float(f"{value:.6g}") for value in array.ravel()], array.shape).tolist()
