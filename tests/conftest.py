@@ -2,11 +2,14 @@
 
 import gc
 import os
+from importlib.metadata import version
 
 # Programs in tests run once or twice: compiling them without costly optimisation is what saves time.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    # Later versions refuse to start with a flag that they do not know.
+    + (" --xla_cpu_use_fusion_emitters=false" if version("jaxlib").startswith("0.10.") else ""),
 )
 
 os.environ["MPNP_CACHE"] = "off"  # a program that an earlier run kept must not decide a test
@@ -21,6 +24,8 @@ install_import_hook("mpnp", "beartype.beartype").__enter__()
 settings.register_profile("fixed", derandomize=True)  # the same examples in every run
 settings.load_profile("fixed")
 
+collect_ignore_glob = ["*conftest.py"]  # pytest loads them itself; the search for doctests would import them again
+
 gc.set_threshold(200_000, 20, 50)  # compiled programs are millions of objects that live on: to search them often is slow
 
 
@@ -30,13 +35,3 @@ def forget_compiled_programs():
     yield
     jax.clear_caches()
     gc.collect()
-
-
-@pytest.fixture(scope="module")
-def few_held_out_contexts():
-    """Fits judge themselves by few contexts, so that they are done soon."""
-    from mpnp import fitting
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "REFERENCE_CONTEXTS", 40)
-        yield

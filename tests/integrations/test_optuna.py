@@ -16,13 +16,13 @@ from optuna.testing.pytest_samplers import (
 )
 from optuna.trial import FixedTrial, TrialState
 
-from fitted_models import fitted
+from helpers.fitted_models import fitted
 from mpnp.bayesopt import GaussianProcess, Kernel
-from mpnp.data.curves import Columns
 from mpnp.errors import InputError
-from mpnp.fitted import OutsideRangeWarning
+from mpnp.inference.model import OutsideRangeWarning
 from mpnp.integrations.optuna import NeuralProcessSampler, tasks_from_studies
 from mpnp.integrations.optuna.space import Space
+from mpnp.tables.columns import Schema
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -179,12 +179,12 @@ def test_a_trial_that_still_runs_keeps_the_next_one_away():
 def test_a_network_searches_as_many_parameters_as_it_has_inputs():
     study = run(NeuralProcessSampler(fitted("mpanp"), seed=0), lambda trial: trial.suggest_float("x", 0, 1) ** 2, n_trials=5)
     assert len(set(asked(study))) == 5
-    with pytest.raises(InputError, match="the bounds are of 2 inputs, but the model reads 1"):
+    with pytest.raises(InputError, match="the bounds have 2 inputs, but the model reads 1"):
         run(NeuralProcessSampler(fitted("mpanp"), seed=0))
 
 
 def test_arguments_are_checked():
-    with pytest.raises(InputError, match="n_startup_trials must be at least 0"):
+    with pytest.raises(InputError, match="n_startup_trials must be a whole number of at least 0"):
         NeuralProcessSampler("random", n_startup_trials=-1)
     with pytest.raises(InputError, match="'c' is categorical"):
         NeuralProcessSampler("random", search_space={"c": CategoricalDistribution(["a", "b"])})
@@ -205,7 +205,7 @@ def learnt_from(curves):
 def test_a_study_becomes_a_task_in_its_own_units():
     studies = [past(seed=0), past("maximize", seed=1, sign=-1)]
     curves = tasks_from_studies(studies)
-    assert curves.columns == Columns(("log rate", "width"), ("cost",), "study")
+    assert curves.columns == Schema.named(("log rate", "width"), ("cost",), "study")
     assert curves.names == tuple(study.study_name for study in studies)
     for number, study in enumerate(studies):
         x, y = curves.pair(number)

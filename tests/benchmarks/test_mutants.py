@@ -1,0 +1,51 @@
+"""The list of mutants fits the code, and each fate is told from the others."""
+
+import re
+from pathlib import Path
+
+import pytest
+from mutants import BROKEN, KILLED, ROOT, STALE, SURVIVED, Laboratory, Mutant, read_mutants
+
+MUTANTS = read_mutants()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_changes_one_place_of_the_code_and_names_tests_that_exist(mutant):
+    source = (ROOT / "src" / "mpnp" / mutant.file).read_text()
+    assert source.count(mutant.old) == 1 and mutant.applied_to(source) != source
+    for test in mutant.tests:
+        path, _, function = re.sub(r"\[.*", "", test).partition("::")
+        assert f"def {function}" in (ROOT / path).read_text()
+
+
+def test_names_are_unique_and_all_parts_of_the_core_are_there():
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 20
+    parts = {mutant.file.split("/")[0] for mutant in MUTANTS}
+    assert parts >= {"nn", "models", "tasks", "datasets", "tables", "training", "evaluation", "inference", "reproduce"}
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory):
+    """A package of one function, and a test of it."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "copy" / "adder").mkdir(parents=True)
+    (root / "copy" / "adder" / "__init__.py").write_text("def add(a, b):\n    return a + b\n")
+    (root / "test_adder.py").write_text("import adder\n\n\ndef test_add():\n    assert adder.add(1, 0) == 1\n")
+    return Laboratory(root, root / "copy", "adder")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "tests", "verdict"),
+    [
+        ("a + b", "a * b", ["test_adder.py"], KILLED),
+        ("a + b", "a - b", ["test_adder.py"], SURVIVED),
+        ("a / b", "a - b", ["test_adder.py"], STALE),
+        ("a", "b", ["test_adder.py"], STALE),
+        ("a + b", "a * b", ["test_adder.py::test_gone"], BROKEN),
+    ],
+)
+def test_fates_are_told_apart_and_the_copy_is_whole_again(laboratory, old, new, tests, verdict):
+    copy = Path(laboratory.source / "adder" / "__init__.py")
+    before = copy.read_text()
+    got, _ = laboratory.run(Mutant("some", "__init__.py", old, new, tests, "a mistake"))
+    assert (got, copy.read_text()) == (verdict, before)

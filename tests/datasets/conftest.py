@@ -1,0 +1,3 @@
+"""A folder of official image files."""
+
+from helpers.image_files import folder as folder

@@ -1,0 +1,52 @@
+"""Fitted models with random weights, for tests that need no training."""
+
+import dataclasses
+
+import numpy as np
+
+from helpers.models import SETTINGS, small_model
+from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.inference.model import FittedModel
+from mpnp.inference.reference import Reference
+from mpnp.tables.columns import Schema
+from mpnp.tables.curves import Curves
+
+
+def some_curves(num_curves: int = 6, *, inputs: int = 1, outputs: int = 1, missing: bool = False, seed: int = 0) -> Curves:
+    """Random walks at random inputs, in units far from normalised ones; every second output may be missing."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for number in range(num_curves):
+        x = rng.uniform(10, 50, size=(4 + number, inputs))
+        y = 300 + 7 * rng.normal(size=(4 + number, outputs)).cumsum(axis=0)
+        if missing:
+            y[rng.random(y.shape) < 0.4] = np.nan
+            y[0] = 300.0
+        pairs.append((x, y))
+    return Curves.from_pairs(pairs)
+
+
+def fitted(name: str = "mpanp", curves: Curves | None = None, *, reference: Reference | None = None) -> FittedModel:
+    """A tiny network of random weights, in the units of the curves."""
+    curves = some_curves() if curves is None else curves
+    x_dim, y_dim = curves.columns.dims
+    network = small_model(name, x_dim=x_dim, y_dim=y_dim)
+    card = ModelCard(
+        model=name,
+        settings=SETTINGS,
+        columns=curves.columns.learn(curves.x, curves.y),
+        seen=TrainingDomain(len(curves), len(curves.x), curves.x.min(axis=0), curves.x.max(axis=0), 10),
+        reference=reference,
+        about={"progress": {"best_step": 0, "cpu_seconds": 0.0}, "environment": {"mpnp": "0"}},
+    )
+    return FittedModel(network, card)
+
+
+def in_units(curves: Curves, *, x_shift: float, x_scale: float, y_shift: float, y_scale: float) -> Curves:
+    """The same curves as another instrument would write them down."""
+    return dataclasses.replace(curves, x=curves.x * x_scale + x_shift, y=curves.y * y_scale + y_shift)
+
+
+def renamed(curves: Curves, inputs: tuple[str, ...], outputs: tuple[str, ...], task: str = "task") -> Curves:
+    """The same curves with other column names."""
+    return dataclasses.replace(curves, columns=Schema.named(inputs, outputs, task))

@@ -1,0 +1,46 @@
+"""Models export as programs that take contexts and targets of any size."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import config as shape_checks
+
+from helpers.models import NUM_SAMPLES, assert_trees_close, predict_given, small_model
+from mpnp.tasks.task import PointSet
+
+
+@pytest.fixture(autouse=True)
+def without_shape_checks():
+    """They cannot tell whether a symbolic size broadcasts."""
+    shape_checks.update("jaxtyping_disable", True)
+    yield
+    shape_checks.update("jaxtyping_disable", False)
+
+
+def export(model, noise):
+    """The prediction as a function of the context, the targets and the noise, with symbolic numbers of points and targets."""
+    points, targets = jax.export.symbolic_shape("points, targets")
+
+    def predict(x, y, mask, x_target, noise):
+        answer = model.predict_given(PointSet(x, y, mask), x_target, noise)
+        return answer.loc, answer.scale
+
+    column, mask, x_target = ((points, 1), jnp.float32), ((points,), bool), ((targets, 1), jnp.float32)
+    arrays = [jax.ShapeDtypeStruct(*shape) for shape in (column, column, mask, x_target)]
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), noise)
+    return jax.export.export(jax.jit(predict))(*arrays, shapes)
+
+
+@pytest.mark.parametrize("name", ["cnp", "canp", "mpnp", "mpanp"])
+def test_one_exported_program_predicts_for_all_sizes(name):
+    model, rng = small_model(name), np.random.default_rng(0)
+    noise = model.draw_noise(PointSet.observed(np.zeros((1, 1)), np.zeros((1, 1))), NUM_SAMPLES, key=jax.random.key(0))
+    program = export(model, noise)
+    for num_points, num_targets in ((5, 3), (40, 17)):
+        x, y = rng.normal(size=(2, num_points, 1)).astype(np.float32)
+        x_target, mask = rng.normal(size=(num_targets, 1)).astype(np.float32), np.arange(num_points) % 4 != 3
+        got = program.call(x, y, mask, x_target, noise)
+        context = PointSet(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
+        wanted = predict_given(model, context, x_target, noise)
+        assert_trees_close(got, (wanted.loc, wanted.scale), rtol=1e-5, atol=1e-6)
