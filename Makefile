@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+CORE_TESTS := $(addprefix tests/,io nn models tasks tables training inference cli)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-botorch test-ray lint format clean
+.PHONY: quickstart test test-botorch test-ray test-newest fuzz chaos mutants lint format clean
 
 quickstart: $(VENV)/installed
 	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
@@ -17,14 +18,39 @@ quickstart: $(VENV)/installed
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
+# The suite compiles without optimisation; the laws of the models must also hold as users compile them.
+	@XLA_FLAGS= $(BIN)/python -m pytest -n 2 tests/models/test_contract.py -k 'mpnp or canp'
 
 # Ray is an extra of 240 MB, so its test has a target of its own; 'make test' skips it.
 test-ray: $(VENV)/installed-dev
 	@$(PIP) install --constraint constraints.txt --editable '.[ray]'
-	@$(BIN)/python -m pytest tests/test_reproduce_ray.py
+	@$(BIN)/python -m pytest tests/reproduce/test_ray_engine.py
 
 test-botorch: $(VENV)/installed-botorch
 	@$(BIN)/python -m pytest tests/integrations/test_botorch.py
+
+# Without pinned versions, in an environment of its own: what breaks first when dependencies move.
+test-newest: NEWEST := .venv-newest
+test-newest:
+	@echo "Testing with the newest versions in $(NEWEST) ..."
+	@$(PYTHON) -m venv --clear $(NEWEST)
+	@$(NEWEST)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[dev]'
+	@$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile $(CORE_TESTS)
+
+# Ten thousand random inputs. A failing case prints the seed that replays it; CASES and MINUTES bound the work.
+fuzz: CASES := 10000
+fuzz: MINUTES := 60
+fuzz: $(VENV)/installed-dev
+	@$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --minutes $(MINUTES)
+
+# A hundred kills at seeded random moments; every case must end like a run that nothing disturbed. Takes up to an hour.
+chaos: $(VENV)/installed
+	@$(BIN)/python benchmarks/chaos.py
+
+# Seeded mistakes in a copy of the numerical core, each of which its tests must see. ONLY names some of them.
+mutants: ONLY :=
+mutants: $(VENV)/installed-dev
+	@$(BIN)/python benchmarks/mutants.py $(if $(ONLY),--only $(ONLY))
 
 lint: $(VENV)/installed-dev
 	@$(BIN)/ruff format --check --quiet .
@@ -57,4 +83,4 @@ $(VENV)/installed-botorch: $(VENV)/installed-dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs quickstart.png
+	rm -rf $(VENV) .venv-newest runs quickstart.png

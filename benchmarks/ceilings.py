@@ -2,17 +2,17 @@
 
     python benchmarks/ceilings.py [--tasks NAME ...] [--num-tasks N]
 
-On the test tasks of `mpnp evaluate`. Records that exist are kept, so an interrupted run continues where it stopped. Written to
-`results/ceilings`, one record a task family, and a table drawn from them.
+Computed on the test tasks of `mpnp evaluate`. Existing records are skipped, so rerunning resumes. Writes one record per task
+family, and a table, to `results/ceilings`.
 """
 
 import argparse
 from pathlib import Path
 from typing import Any
 
-from mpnp.ceilings.records import ceiling_record
-from mpnp.records import read_json, write_atomically, write_json
-from mpnp.reproduce.render import markdown
+from mpnp.evaluation.ceilings.records import ceiling_record
+from mpnp.io.files import read_json, write_atomically, write_json
+from mpnp.reproduce.tables import markdown
 
 RESULTS = Path(__file__).parents[1] / "results" / "ceilings"
 TASKS = ("rbf", "matern", "periodic", "rbf-4d", "t-noise")
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def tabulate(records: list[dict[str, Any]]) -> str:
-    """One row a family, kernel parameters known or inferred, with and without the floor."""
+    """One row per family, known or inferred kernel parameters, and with or without the floor."""
     rows = []
     for record in records:
         for parameters in ("known", "inferred"):

@@ -2,7 +2,7 @@
 
     python benchmarks/embed.py
 
-A document says where a table goes, and from which file it comes:
+A document marks where a table goes and which file it comes from:
 
     <!-- table results/speed/training.md -->
     <!-- end of table -->
@@ -11,14 +11,14 @@ A document says where a table goes, and from which file it comes:
 import re
 from pathlib import Path
 
-from mpnp.records import write_atomically
+from mpnp.io.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"<!-- table (\S+) -->\n.*?<!-- end of table -->", flags=re.DOTALL)
 
 
 def main() -> None:
-    """Bring every document up to date."""
+    """Update every document."""
     for document in documents():
         text = embedded(document.read_text())
         if text != document.read_text():
@@ -27,12 +27,12 @@ def main() -> None:
 
 
 def documents() -> list[Path]:
-    """What may show tables."""
+    """Documents that may contain tables."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def embedded(text: str) -> str:
-    """A document with its tables as they are now."""
+    """The text with up-to-date tables."""
 
     def table(place: re.Match[str]) -> str:
         content = (ROOT / place[1]).read_text().strip()

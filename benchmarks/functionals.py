@@ -1,11 +1,11 @@
-"""How well calibrated are posteriors of functionals: the maximum, where it is, the integral.
+"""Calibration of the posteriors of functionals: the maximum, its location, the integral, and a difference.
 
     python benchmarks/functionals.py
-    python benchmarks/functionals.py MODEL ...        other models, printed and not written
+    python benchmarks/functionals.py MODEL ...        other models; prints only
 
 Functions come from the RBF prior that the models were trained on, observed at a few points. For each functional, how often
-does the central 90% interval of its posterior hold the true value? Beside the models stands the exact Gaussian process that
-knows the kernel. Written to `results/functionals`.
+does the central 90% interval of its posterior contain the true value? The exact Gaussian process with known kernel serves as
+reference. Written to `results/functionals`.
 """
 
 import argparse
@@ -16,23 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from mpnp.fitted import load
-from mpnp.records import environment, write_atomically, write_json
+from mpnp.inference.model import FittedModel, load
+from mpnp.io.files import environment, write_atomically, write_json
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "functionals"
 GRID = np.linspace(-2, 2, 101)
-NUM_FUNCTIONS, NUM_DRAWS, NOISE, SEED = 400, 256, 0.02, 20
+NUM_FUNCTIONS, NUM_DRAWS, NOISE, SEED = 400, 128, 0.02, 20
+MODELS = ("canp-rbf", "canp-rbf-low", "mpnp-rbf", "mpanp-rbf")
 CONTEXT_SIZES = (3, 30)
 
 FUNCTIONALS: dict[str, Callable[[np.ndarray], Any]] = {
     "maximum": np.max,
     "argmax": lambda values: GRID[np.argmax(values)],
     "integral": lambda values: np.trapezoid(values, GRID),
+    "f(1) - f(-1)": lambda values: values[75] - values[25],
 }
 
 Scene = tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[np.random.Generator], np.ndarray]]
-"""Context, true function on the grid, and a way to draw functions from the exact posterior."""
+"""Context, true function on the grid, and a sampler of the exact posterior."""
 
 
 def main() -> None:
@@ -43,18 +45,16 @@ def main() -> None:
     rng = np.random.default_rng(SEED)
     scenes = [draw_scene(rng) for _ in range(NUM_FUNCTIONS)]
     rows = [measure("exact GP, kernel known", scenes, lambda scene: scene[3](np.random.default_rng(SEED)))]
-    for directory in options.models or [Path("mpanp-rbf")]:
+    for directory in options.models or map(Path, MODELS):
         model = load(directory)
-        for label, noise in (("functions", False), ("observations", True)):
-            rows.append(
-                measure(
-                    f"{directory.name}, {label}",
-                    scenes,
-                    lambda scene, model=model, noise=noise: model.condition(scene[0], scene[1]).sample(
-                        GRID, NUM_DRAWS, noise=noise
-                    ),
-                )
-            )
+        # A conditional model generates one function only.
+        for method in ("resample",) if directory.name.startswith("c") else ("resample", "generate"):
+
+            def draw(scene: Scene, model: FittedModel = model, method: str = method) -> np.ndarray:
+                return model.condition(scene[0], scene[1]).sample(GRID, NUM_DRAWS, method=method)
+
+            rows.append(measure(f"{directory.name}, {method}d", scenes, draw))
+            print(tabulate(rows[-1:]), flush=True)
     table = tabulate(rows)
     print(table)
     if options.models:
@@ -113,7 +113,7 @@ def measure(method: str, scenes: list[Scene], draw: Callable[[Scene], np.ndarray
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
-    """The record as people read it: coverage of the 90% interval and its mean width."""
+    """A Markdown table of the record: coverage of the 90% interval and its mean width."""
     lines = [f"| method | {' | '.join(FUNCTIONALS)} |", f"|---|{'---:|' * len(FUNCTIONALS)}"]
     for row in rows:
         cells = [

@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py
 
-One size is varied at a time. A prediction is timed for the first four, a training step for the last; both in CPU-seconds and
-in units u. The record, its table and its figure go to `results/speed`.
+One size varies at a time. The first four time a prediction, the last a training step, in CPU seconds and in units u. The
+record, its table and its figure go to `results/speed`.
 """
 
 import argparse
@@ -17,25 +17,24 @@ import numpy as np
 from matplotlib import pyplot as plt
 from measure import RESULTS, in_fresh_process, measure_unit, peak_gigabytes, seconds_each
 
-from mpnp.devices import batch_mesh, replicate
-from mpnp.models.catalogue import build
-from mpnp.models.settings import ModelSettings
-from mpnp.pictures import STYLE, save_figure
-from mpnp.predictor import Predictor
-from mpnp.recipes import Recipe
-from mpnp.records import environment, read_json, write_atomically, write_json
-from mpnp.reproduce.render import markdown
-from mpnp.runs import RunConfig
-from mpnp.step import initial_state, make_step
-from mpnp.tasks.catalogue import find_family
+from mpnp.inference.predictor import Predictor
+from mpnp.io.files import environment, read_json, write_atomically, write_json
+from mpnp.models.build import build
+from mpnp.models.config import ModelSettings
+from mpnp.plotting.style import STYLE, save_figure
+from mpnp.reproduce.tables import markdown
+from mpnp.tasks.registry import find_family
 from mpnp.tasks.task import PointSet
+from mpnp.training.config import Recipe, RunConfig
+from mpnp.training.sharding import batch_mesh, replicate
+from mpnp.training.step import initial_state, make_step
 
 MODELS = ("cnp", "canp", "mpnp", "mpanp")
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The sizes of a problem; the defaults are where the others stay while one is varied."""
+    """Sizes of a problem. All but one stay at their defaults."""
 
     context: int = 25
     targets: int = 100
@@ -114,7 +113,7 @@ def training_step(model: str, sizes: Sizes) -> Any:
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
-    """One line a measurement."""
+    """One row per measurement."""
     return markdown(
         ["model, size", "value", "CPU-seconds", "u", "peak memory, GB"],
         [
@@ -126,7 +125,7 @@ def tabulate(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
-    """One panel a size, one line a model."""
+    """One panel per size, one line per model."""
     labels = {
         "context": "context points", "targets": "targets", "samples": "samples K", "pseudo": "pseudo context points",
         "batch": "tasks in a training step",

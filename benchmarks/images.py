@@ -1,10 +1,10 @@
 """Image completion: the paper's second table and its figures, at a budget for two cores.
 
     python benchmarks/images.py --sets mnist              train what is missing, score, write results/images
-    python benchmarks/images.py --sets svhn celeba        short runs of two models, to prove the path
+    python benchmarks/images.py --sets svhn celeba        short runs of two models, to show that they work
     python benchmarks/images.py --draw-only               table and figures from what exists
 
-Prepare the sets first: mpnp data mnist --from FOLDER. All models of a set see the same steps and tasks.
+Prepare the sets first: mpnp data mnist --from FOLDER. All models of a set are trained on the same tasks for the same steps.
 """
 
 import argparse
@@ -15,16 +15,17 @@ from typing import Any
 from measure import in_fresh_process, peak_gigabytes, seconds_each
 from training_speed import training_step
 
-from mpnp.evaluate import evaluate_run
-from mpnp.pictures import save_figure
-from mpnp.records import read_json, write_atomically, write_json
+from mpnp.io.files import read_json, write_atomically, write_json
+from mpnp.plotting.style import save_figure
 from mpnp.reproduce.budgets import HOURS
 from mpnp.reproduce.completions import digit_figures
+from mpnp.reproduce.model_groups import PAPER_MODELS
 from mpnp.reproduce.paper import METRICS, paper_rows
-from mpnp.reproduce.plan import PAPER_MODELS
-from mpnp.reproduce.render import markdown
-from mpnp.runs import RunConfig, RunDirectory, load_model
-from mpnp.train import finish
+from mpnp.reproduce.tables import markdown
+from mpnp.training.config import RunConfig
+from mpnp.training.evaluate import evaluate_run
+from mpnp.training.loop import finish
+from mpnp.training.rundir import RunDirectory, load_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "images"
 EFFORTS = {name: HOURS.efforts[name] for name in ("mnist", "svhn", "celeba")}
@@ -54,7 +55,7 @@ def main() -> None:
 
 
 def make_record(name: str, model: str, directory: Path) -> dict[str, Any]:
-    """Train and score one model; the rates are those of compiled programs, without validation."""
+    """Train and score one model. Speeds exclude compilation and validation."""
     effort = EFFORTS[name]
     config = RunConfig(model, name, recipe=effort.recipe)
     finish(config, directory)
@@ -70,7 +71,7 @@ def make_record(name: str, model: str, directory: Path) -> dict[str, Any]:
 
 
 def draw(runs: Path) -> None:
-    """Digits completed by all models, and by the MPANP that comes with the package; only digits are shown, no faces."""
+    """Digits completed by all models, and by the pretrained MPANP. Licences allow showing digits, but not faces."""
     models = {
         name: load_model(runs / "mnist" / name)[0] for name in PAPER_MODELS if RunDirectory(runs / "mnist" / name).best.exists()
     }
@@ -81,7 +82,7 @@ def draw(runs: Path) -> None:
 
 
 def write_table() -> None:
-    """Ours, the paper's in brackets, and the budget."""
+    """Our scores, the paper's in brackets, and the budget."""
     header = [
         "set",
         "model",
@@ -91,7 +92,7 @@ def write_table() -> None:
         "task",
         f"steps of {EFFORTS['mnist'].recipe.batch_size}",
         "CPU-s",
-        "images a CPU-s",
+        "images per CPU-s",
         "peak GB",
     ]
     rows = []

@@ -1,9 +1,9 @@
-"""Train every model of the catalogue for the quick recipe on RBF, and draw how validation rises.
+"""Train every model with the quick recipe on RBF, and plot validation scores.
 
     python benchmarks/learning_curves.py
 
-Runs live in `runs/learning-curves` and resume if interrupted. Each finished model leaves one record in
-`results/learning-curves`; the figure and the table beside them are drawn from the records alone.
+Runs are in `runs/learning-curves` and resume if interrupted. Each finished model writes one record to
+`results/learning-curves`; the figure and the table are made from the records alone.
 """
 
 import argparse
@@ -12,14 +12,12 @@ from typing import Any
 
 from matplotlib import pyplot as plt
 
-from mpnp.evaluate import evaluate_run
-from mpnp.models.catalogue import MODELS
-from mpnp.models.parts import POOLED
-from mpnp.pictures import STYLE, save_figure
-from mpnp.recipes import RECIPES
-from mpnp.records import read_json, write_atomically, write_json
-from mpnp.runs import RunConfig
-from mpnp.train import finish
+from mpnp.io.files import read_json, write_atomically, write_json
+from mpnp.models.registry import MODELS
+from mpnp.plotting.style import STYLE, save_figure
+from mpnp.training.config import RECIPES, RunConfig
+from mpnp.training.evaluate import evaluate_run
+from mpnp.training.loop import finish
 
 RESULTS = Path(__file__).parents[1] / "results" / "learning-curves"
 NUM_TEST_TASKS = 2_560
@@ -51,14 +49,14 @@ def draw(records: dict[str, Any]) -> None:
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
         for model, record in records.items():
-            ax = axes[0 if MODELS[model].architecture is POOLED else 1]
+            ax = axes[0 if MODELS[model].backbone == "pooled" else 1]
             ax.plot(*zip(*((row["step"], row["task"]) for row in record["curve"]), strict=True), label=model)
         for ax, title in zip(axes, ("pooled backbone", "attentive backbone"), strict=True):
             ax.set(title=title, xlabel="training step")
             ax.legend(ncols=2, loc="lower right")
-        axes[0].set(ylabel="validation log-likelihood a point", ylim=(-1.6, None))
+        axes[0].set(ylabel="validation log-likelihood per point", ylim=(-1.6, None))
         recipe = RECIPES["quick"]
-        figure.suptitle(f"RBF, {recipe.batch_size} tasks a step, K = {recipe.num_samples}, Adam {recipe.learning_rate:g}")
+        figure.suptitle(f"RBF, {recipe.batch_size} tasks per step, K = {recipe.num_samples}, Adam {recipe.learning_rate:g}")
     save_figure(figure, RESULTS / "learning_curves.png")
 
 

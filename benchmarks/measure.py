@@ -1,6 +1,6 @@
-"""What every benchmark needs: clocks, the unit of arithmetic, and a fresh process for each measurement.
+"""Shared by all benchmarks: timing, the unit u, and a fresh process for each measurement.
 
-Times are CPU-seconds, so that other load on the machine matters little, and multiples of the unit u: one product of float32
+Times are CPU seconds, so that other load matters little, and multiples of the unit u: one product of float32
 matrices of 128,000 x 128 and 128 x 128, measured in the same process.
 """
 
@@ -34,7 +34,7 @@ def seconds_each(run: Callable[[], Any], *, at_least: int = 3, budget: float = 6
 
 
 def measure_unit() -> float:
-    """CPU-seconds of the unit u, now."""
+    """CPU seconds of the unit u, measured now."""
     rows, weight = jnp.ones((128_000, 128)), jnp.ones((128, 128))
     multiply = jax.jit(jnp.matmul)
     jax.block_until_ready(multiply(rows, weight))
@@ -42,14 +42,14 @@ def measure_unit() -> float:
 
 
 def peak_gigabytes() -> float:
-    """The most memory this process has held, Python, JAX and the compiler included."""
+    """Peak memory of this process, including Python, JAX and the compiler."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def in_fresh_process(script: str, *arguments: str, settings: Mapping[str, str] | None = None) -> Any:
-    """Run `script arguments` and read the JSON it prints last: peak memory and compile time are then its own.
+    """Run `script arguments` in a new process, with its own peak memory and compile time, and read the JSON it prints last.
 
-    The process sees these settings among its environment variables.
+    The settings are added to its environment variables.
     """
     run = subprocess.run(
         [sys.executable, script, *arguments],
@@ -62,5 +62,5 @@ def in_fresh_process(script: str, *arguments: str, settings: Mapping[str, str] |
 
 
 def keeping_programs(folder: str) -> dict[str, str]:
-    """Settings of a process that keeps its compiled programs in a folder, for the next one that is given it."""
+    """Environment of a process that caches compiled programs in a folder."""
     return {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

@@ -1,11 +1,11 @@
-"""Does a neural process that has learnt from finished studies make the next study start ahead?
+"""Does a neural process trained on finished studies speed up the next study?
 
-    python benchmarks/meta_optimisation.py           learn, search, write results/meta-optimisation
-    python benchmarks/meta_optimisation.py --validate   the same on objectives kept for choosing settings; writes nothing
+    python benchmarks/meta_optimisation.py           train, search, write results/meta-optimisation
+    python benchmarks/meta_optimisation.py --validate   the same on validation objectives; writes nothing
 
-All objectives are of one family: two parameters, of which one is searched on a logarithmic scale, a tilted valley whose floor
-lies elsewhere in each, a cliff where the rate is too high, ripples, noise. 400 of them were studied before, by 30 trials of
-Optuna's default sampler each. Models learn from these studies; then every sampler searches 30 others, 15 trials each.
+All objectives are from one family: two parameters, one on a logarithmic scale; a tilted valley with a random minimum, a cliff
+where the rate is too high, ripples, noise. 400 of them are past studies, with 30 trials of Optuna's default sampler each.
+Models learn from these studies; then every sampler searches 30 others, with 15 trials each.
 """
 
 import argparse
@@ -24,19 +24,19 @@ from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from mpnp.bayesopt.gaussian_process import JITTER
-from mpnp.bayesopt.standardise import OutputScale
+from mpnp.bayesopt.space import OutputScale
 from mpnp.bayesopt.strategies import EXPECTED_IMPROVEMENT, ModelBased
 from mpnp.bayesopt.surrogates import AbstractSurrogate
-from mpnp.data.curves import Curves
-from mpnp.estimator import NeuralProcessRegressor
-from mpnp.fitted import FittedModel, load
+from mpnp.inference.estimator import NeuralProcessRegressor
+from mpnp.inference.model import FittedModel, load
 from mpnp.integrations.optuna import NeuralProcessSampler, tasks_from_studies
 from mpnp.integrations.optuna.beliefs import AbstractBelief
 from mpnp.integrations.optuna.space import Space
-from mpnp.models.settings import ModelSettings
-from mpnp.pictures import STYLE, save_figure
-from mpnp.records import environment, read_json, write_atomically, write_json
-from mpnp.reproduce.render import markdown
+from mpnp.io.files import environment, read_json, write_atomically, write_json
+from mpnp.models.config import ModelSettings
+from mpnp.plotting.style import STYLE, save_figure
+from mpnp.reproduce.tables import markdown
+from mpnp.tables.curves import Curves
 
 RESULTS = Path(__file__).parents[1] / "results" / "meta-optimisation"
 SPACE = {
@@ -44,24 +44,24 @@ SPACE = {
     "width": optuna.distributions.FloatDistribution(0.0, 10.0),
 }
 PAST, VALIDATION, TEST = 0, 1, 2
-"""Objectives of the past, those to choose settings by, and those of the test never meet: their seeds begin differently."""
+"""Seed prefixes, which keep past, validation and test objectives apart."""
 
 NUM_PAST, PAST_TRIALS, NUM_REPEATS, NUM_TRIALS = 400, 30, 30, 15
 NUM_RIPPLES = 24
 NOISE = 0.05
-"""Standard deviation of an evaluation, in units of the objective's scale: a training run repeated differs from itself."""
+"""Noise of an evaluation, in units of the objective's scale: repeated training runs differ."""
 
 SETTINGS = ModelSettings(width=64, num_heads=4, sigma_min=0.005)
-"""The usual ones but for a lower floor: costs at the cliff make the unit large."""
+"""Default settings, but with a lower floor, because costs at the cliff make the unit large."""
 GRID = 801
 
 Places = np.ndarray
-"""Shares of the box, one row a point: of the rate's logarithm, and of the width."""
+"""Positions in the unit box, one row per point: of the log rate and of the width."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Landscape:
-    """An objective of the family. Its cost is least near `floor`, and in units that differ from one to the next."""
+    """An objective of the family. Its cost is lowest near `floor`; level and scale are random."""
 
     seed: list[int]
     floor: np.ndarray
@@ -75,7 +75,7 @@ class Landscape:
 
     @staticmethod
     def draw(part: int, number: int) -> "Landscape":
-        """The objective of a number, always the same."""
+        """The objective with this index."""
         rng = np.random.default_rng([part, number])
         rate = np.clip(rng.normal(0.5, 0.13), 0.15, 0.85)
         width = np.clip(0.8 - 0.6 * rate + rng.normal(0, 0.1), 0.1, 0.9)
@@ -121,9 +121,9 @@ class Landscape:
 
 
 class ProcessOfStudies(AbstractBelief, AbstractSurrogate):
-    """A Gaussian process whose mean and kernel make all past studies together most likely, in their units.
+    """A Gaussian process whose mean and kernel maximise the joint likelihood of all past studies, in their units.
 
-    Matérn-5/2 with a length for each parameter; the mean is a polynomial. It is asked from the first trial, as our model is.
+    Matérn-5/2 with one length scale per parameter and a polynomial mean. It suggests from the first trial on, like our model.
     """
 
     num_startup = 0
@@ -183,7 +183,7 @@ class ProcessOfStudies(AbstractBelief, AbstractSurrogate):
 
 
 def _features(x: Any, degree: int) -> Any:
-    """All products of the two inputs up to a degree."""
+    """All monomials of the two inputs up to a degree."""
     powers = [(i, j) for i in range(degree + 1) for j in range(degree + 1 - i)]
     return np.stack([x[..., 0] ** i * x[..., 1] ** j for i, j in powers], axis=-1)
 
@@ -208,7 +208,7 @@ def _negative_log_likelihood(parameters: Any, x: np.ndarray, z: np.ndarray, degr
 
 
 def past_studies() -> list[optuna.Study]:
-    """What was tried before."""
+    """The past studies."""
     studies = []
     for number in range(NUM_PAST):
         study = optuna.create_study(study_name=f"past {number}", sampler=optuna.samplers.TPESampler(seed=number))
@@ -218,14 +218,14 @@ def past_studies() -> list[optuna.Study]:
 
 
 def learnt_model(curves: Curves, steps: int, directory: Path) -> FittedModel:
-    """Our model of the past studies, as a user fits it; kept, so that a second run need not repeat it."""
+    """Our model of the past studies, fitted as a user would; saved, so that it is fitted once."""
     if not (directory / "card.json").exists():
         NeuralProcessRegressor(steps=steps, settings=SETTINGS).fit(curves).model_.save(directory)
     return load(directory)
 
 
 def search(make: Callable[[int], optuna.samplers.BaseSampler], part: int, repeats: int) -> dict[str, Any]:
-    """The regret after every trial of every repeat, and what the search took."""
+    """Regret after every trial of every repeat, and CPU time of the search."""
     regrets, started = [], time.process_time()
     for number in range(repeats):
         landscape = Landscape.draw(part, number)
@@ -242,7 +242,7 @@ def search(make: Callable[[int], optuna.samplers.BaseSampler], part: int, repeat
 def main() -> None:
     """Learn, search, tabulate, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1_500, help="training steps of each of the two stages of our model")
+    parser.add_argument("--steps", type=int, default=1_500, help="training steps of our model")
     parser.add_argument("--models", type=Path, default=Path("runs/meta-optimisation"), help="where the fitted model lives")
     parser.add_argument("--validate", action="store_true", help="search validation objectives, and write nothing")
     parser.add_argument("--draw-only", action="store_true", help="table and figure of the record that exists")
@@ -257,7 +257,7 @@ def main() -> None:
     samplers: dict[str, tuple[Callable[[int], optuna.samplers.BaseSampler], dict[str, Any]]] = {
         "MPANP, learnt from past studies": (
             lambda seed: NeuralProcessSampler(model, search_space=SPACE, seed=seed),
-            {key: model.card.about[key] for key in ("stages", "cpu_seconds", "validation", "environment")},
+            {key: model.card.about[key] for key in ("recipe", "cpu_seconds", "validation", "environment")},
         ),
         "GP, learnt from past studies": (
             lambda seed: NeuralProcessSampler(processes[0], search_space=SPACE, seed=seed),
@@ -307,7 +307,7 @@ def tabulate(rows: list[dict[str, Any]]) -> str:
     """Medians over repeats."""
     shown = (1, 2, 3, 5, 10, 15)
     after = [f"{trial} trial{'s' if trial > 1 else ''}" for trial in shown]
-    header = ["median regret after", *after, f"mean of {NUM_TRIALS} trials", "CPU-ms a trial"]
+    header = ["median regret after", *after, f"mean of {NUM_TRIALS} trials", "CPU-ms per trial"]
     return markdown(
         header,
         [

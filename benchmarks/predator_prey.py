@@ -1,10 +1,10 @@
-"""Predators and prey: the paper's fourth table, and what helps where simulation and reality differ.
+"""Predators and prey: the paper's fourth table, and remedies when simulation and reality differ.
 
     python benchmarks/predator_prey.py [--models ...]     train what is missing, score everything, write results/predator-prey
     python benchmarks/predator_prey.py --draw-only        tables and figures from the records that exist
 
-All models of the paper's table see the same steps and tasks. Windows of the real series are those of the test seed. No model
-or checkpoint is chosen on them, but remedies were thought of with earlier scores on them known.
+All models of the paper's table are trained on the same tasks for the same steps. Windows of the real series are drawn with the
+test seed. No model or checkpoint is chosen on them, but scores on them were known when the remedies were devised.
 """
 
 import argparse
@@ -18,39 +18,41 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from remedies import Adapted, Recalibrated
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared, Kernel, Matern, WhiteKernel
+from stacking import Answer, Forecaster, stack
 
-from mpnp.evaluate import evaluate_run
-from mpnp.fitted import load
-from mpnp.metrics import summarise
-from mpnp.models.contract import AbstractNeuralProcess
-from mpnp.models.remedies import Adapted, Recalibrated
-from mpnp.pictures import save_figure
-from mpnp.plot import plot_posterior
-from mpnp.records import environment, read_json, write_atomically, write_json
+from mpnp.evaluation.metrics import summarise
+from mpnp.evaluation.scoring import make_scorer
+from mpnp.inference.model import load
+from mpnp.inference.ood import half_scores
+from mpnp.inference.reference import Reference
+from mpnp.io.files import environment, read_json, write_atomically, write_json
+from mpnp.models.base import AbstractNeuralProcess
+from mpnp.plotting.style import save_figure
+from mpnp.plotting.tasks import plot_posterior
 from mpnp.reproduce.budgets import HOURS
+from mpnp.reproduce.model_groups import PAPER_MODELS
 from mpnp.reproduce.paper import METRICS, paper_rows
-from mpnp.reproduce.plan import PAPER_MODELS
-from mpnp.reproduce.render import markdown
-from mpnp.runs import RunConfig, RunDirectory, load_model
-from mpnp.scoring import make_scorer
-from mpnp.stacking import Answer, Forecaster, stack
-from mpnp.tasks.catalogue import find_problem
-from mpnp.tasks.sources import TEST_SEED, fixed_tasks
+from mpnp.reproduce.tables import markdown
+from mpnp.tasks.base import TEST_SEED, fixed_tasks
+from mpnp.tasks.registry import find_problem
 from mpnp.tasks.task import PointSet, Task
-from mpnp.train import finish
-from mpnp.typicality import Reference, half_scores
+from mpnp.training.config import RunConfig
+from mpnp.training.evaluate import evaluate_run
+from mpnp.training.loop import finish
+from mpnp.training.rundir import RunDirectory, load_model
 
 RESULTS = Path(__file__).parents[1] / "results" / "predator-prey"
 REMEDIED = ("canp", "mpanp")
 WORLDS = {"lotka-volterra": PAPER_MODELS, "predation": ("canp",), "predation-targets": REMEDIED}
-"""What models are trained on: the paper's simulator, the wider world, and that again with only the targets asked."""
+"""Training tasks: the paper's simulator, the broader family, and the same with a loss on targets only."""
 
 START = {("predation-targets", "canp"): "predation/canp", ("predation-targets", "mpanp"): "predation-targets/canp"}
-"""Whose weights a model of the wider world starts with."""
+"""The run that a model of the broader family starts from."""
 
 EFFORT = HOURS.efforts["predator-prey"]
 FAST = EFFORT.recipe
@@ -138,7 +140,7 @@ def _listed(values: np.ndarray) -> list[float]:
 
 
 def measure_plausibility(directory: Path, world: str) -> dict[str, float]:
-    """Does the model notice? p-values of real contexts against simulated ones, and of simulated against simulated."""
+    """p-values of real and of simulated contexts: does the model detect implausible contexts?"""
     model = load(directory)
     predictor = model.predictor(NUM_SAMPLES)
 
@@ -160,7 +162,7 @@ def measure_plausibility(directory: Path, world: str) -> dict[str, float]:
 
 
 def score_bars() -> dict[str, Any]:
-    """What needs no simulation: a constant Gaussian, and Gaussian processes fitted to each context."""
+    """Baselines without simulation: a constant Gaussian, and Gaussian processes fitted to each context."""
     tasks, bars = real_windows(), {}
     for name, forecast in {
         CONSTANT: constant,
@@ -174,7 +176,7 @@ def score_bars() -> dict[str, Any]:
 
 
 def score_stacks(runs: Path) -> dict[str, Any]:
-    """Mixtures with the Gaussian process, of models of the wider world and, as a check, of a constant."""
+    """Models of the broader family and, as a check, a constant, stacked with the Gaussian process."""
     tasks, world, stacks = real_windows(), "predation-targets", {}
     process = Fitted(fitted_process(matern(1.5)), tasks)
     for name in (*WORLDS[world], CONSTANT):
@@ -192,7 +194,7 @@ def real_windows() -> Task:
 
 
 class Fitted:
-    """Answers of a method that is fitted to each context; for the same contexts it is fitted once."""
+    """Predictions of a method that is fitted to each context; cached by context."""
 
     def __init__(self, forecast: Forecast, tasks: Task) -> None:
         self.forecast, self.tasks, self.cpu_seconds = forecast, tasks, 0.0
@@ -210,7 +212,7 @@ class Fitted:
 
 
 def network_answers(model: AbstractNeuralProcess, tasks: Task) -> Forecaster:
-    """Answers of a trained model."""
+    """Predictions of a trained model."""
 
     @jax.jit
     @jax.vmap
@@ -236,7 +238,7 @@ def _scored(tasks: Task, answers: Answer, cpu_seconds: float) -> dict[str, Any]:
 
 
 def constant(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for every year."""
+    """A constant prediction."""
     return np.zeros((len(at), y.shape[1])), np.full((len(at), y.shape[1]), 1.1)
 
 
@@ -253,7 +255,7 @@ def cyclic() -> Kernel:
 
 
 def fitted_process(*kernels: Kernel) -> Forecast:
-    """A process for each species, its kernel and all of its numbers those of largest likelihood."""
+    """One process per species, with kernel and parameters chosen by maximum likelihood."""
 
     def forecast(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         means, stds = [], []
@@ -303,7 +305,7 @@ def write_tables() -> None:
 
 
 Records = dict[tuple[str, str], dict[str, Any]]
-"""By world and model."""
+"""Records by training task and model."""
 
 
 def score_table(records: Records, bars: dict[str, Any]) -> str:
@@ -335,7 +337,7 @@ def remedy_table(records: Records, bars: dict[str, Any], stacks: dict[str, Any])
         "minus the GP's",
         "windows won",
         "90% band covers",
-        "CPU-ms a window",
+        "CPU-ms per window",
     ]
     rival = np.array(bars[RIVAL]["target"])
     rows = [
@@ -350,7 +352,7 @@ def remedy_table(records: Records, bars: dict[str, Any], stacks: dict[str, Any])
 
 
 def plausibility_table(records: Records) -> str:
-    """How surprising real contexts are to models of simulated ones."""
+    """How implausible real contexts are to models of simulated ones."""
     header = ["trained on", "model", "real contexts: median p", "p < 0.01", "simulated contexts: median p", "p < 0.01"]
     keys = ("real_median", "real_below_0.01", "simulated_median", "simulated_below_0.01")
     return markdown(

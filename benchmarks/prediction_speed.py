@@ -1,8 +1,8 @@
-"""What a prediction costs once a model is loaded: 25 context points, 100 targets, K = 10; one task, and 1,000 at once.
+"""Cost of a prediction with a loaded model: 25 context points, 100 targets, K = 10; one task, and 1,000 at once.
 
     python benchmarks/prediction_speed.py
 
-The record and its table go to `results/speed`. Conditioning is part of what is timed, and so is the way from NumPy and back.
+The record and its table go to `results/speed`. Times include conditioning and the conversion from and to NumPy.
 """
 
 import argparse
@@ -17,10 +17,11 @@ import jax
 import numpy as np
 from measure import RESULTS, UNIT_FLOPS, in_fresh_process, measure_unit, peak_gigabytes, seconds_each
 
-from mpnp.models.catalogue import MODELS, build
-from mpnp.predictor import Predictor
-from mpnp.records import environment, write_atomically, write_json
-from mpnp.reproduce.render import markdown
+from mpnp.inference.predictor import Predictor
+from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.models.build import build
+from mpnp.models.registry import MODELS
+from mpnp.reproduce.tables import markdown
 from mpnp.tasks.task import PointSet
 
 NUM_CONTEXT, NUM_TARGETS, NUM_SAMPLES, NUM_TASKS = 25, 100, 10, 1_000
@@ -82,7 +83,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
-    """The record as people read it."""
+    """A Markdown table of the record."""
     header = [
         "model", "one task, ms", "slowest of 20, ms", "1,000 tasks, wall s", "1,000 tasks, CPU-s", "share of u's rate",
         "peak memory, GB",

@@ -1,11 +1,11 @@
-"""Models that come with the package: those of a campaign, in half precision, with the scores of exactly these files.
+"""Make the pretrained models: the best runs of a campaign in half precision, with the scores of exactly these files.
 
     python benchmarks/pretrained.py [--budget hours] [--tasks rbf matern ...]
     python benchmarks/pretrained.py --draw-only
 
-Needs the records of `mpnp reproduce regression` and `images`; a model whose run is gone is trained again. A model that is there
-already stays, unless the campaign's was better on validation tasks; that of digits was trained longer (docs/images.md). The
-table of all of them goes to `results/pretrained`.
+Needs the records of `mpnp reproduce regression` and `images`; a model whose run is gone is trained again. An existing model is
+kept, unless the campaign's is better on validation tasks; that of digits was trained longer (docs/images.md). The
+table goes to `results/pretrained`.
 """
 
 import argparse
@@ -14,24 +14,23 @@ import tempfile
 from pathlib import Path
 
 from mpnp.errors import MpnpError
-from mpnp.records import read_json, write_atomically
-from mpnp.release import release
+from mpnp.io.files import read_json, write_atomically
 from mpnp.reproduce.budgets import BUDGETS, Effort, find_budget
 from mpnp.reproduce.campaign import Campaign
-from mpnp.reproduce.engines import OneAfterAnother
-from mpnp.reproduce.lines import Line
-from mpnp.reproduce.plan import PLANS, REGRESSION_TASKS
-from mpnp.reproduce.render import markdown
-from mpnp.reproduce.runner import train_again
-from mpnp.runs import PRETRAINED, RunDirectory
+from mpnp.reproduce.executor import SequentialEngine, train_again
+from mpnp.reproduce.experiments import EXPERIMENTS, REGRESSION_TASKS
+from mpnp.reproduce.release import release
+from mpnp.reproduce.rows import ExperimentRow
+from mpnp.reproduce.tables import markdown
+from mpnp.training.rundir import PRETRAINED, RunDirectory
 
 RELEASED = {**dict.fromkeys(REGRESSION_TASKS, ("cnp", "mpnp", "canp", "mpanp")), "mnist": ("mpanp",)}
-"""Models by the task that they learnt."""
+"""Models by training task."""
 TABLE = Path(__file__).parents[1] / "results" / "pretrained" / "table.md"
 
 
 def main() -> None:
-    """Release what is trained, and better than what is there; then tabulate."""
+    """Release trained models that beat the existing ones; then write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", choices=BUDGETS, default="hours", help="whose runs (default hours)")
     parser.add_argument("--tasks", nargs="+", choices=RELEASED, default=list(RELEASED), help="only these")
@@ -41,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     campaign = Campaign(find_budget(options.budget), 1, options.records, options.runs, Path("results/ceilings"))
     lines = [] if options.draw_only else _lines(campaign, options.tasks)
-    train_again(campaign, [line for line in lines if not _folder(line).exists()], OneAfterAnother(), print)
+    train_again(campaign, [line for line in lines if not _folder(line).exists()], SequentialEngine(), print)
     for line in lines:
         for directory in campaign.trained([line]).values():
             _release(directory, _folder(line), campaign.effort(line))
@@ -50,12 +49,12 @@ def main() -> None:
     print(table)
 
 
-def _lines(campaign: Campaign, tasks: list[str]) -> list[Line]:
-    lines = PLANS["regression"](campaign.budget) + PLANS["images"](campaign.budget)
+def _lines(campaign: Campaign, tasks: list[str]) -> list[ExperimentRow]:
+    lines = EXPERIMENTS["regression"].rows(campaign.budget) + EXPERIMENTS["images"].rows(campaign.budget)
     return [line for line in lines if line.task in tasks and line.model in RELEASED[line.task]]
 
 
-def _folder(line: Line) -> Path:
+def _folder(line: ExperimentRow) -> Path:
     return PRETRAINED / f"{line.model}-{line.task}"
 
 
@@ -79,29 +78,40 @@ def _validation(directory: Path) -> float:
 
 
 def tabulate(campaign: Campaign) -> str:
-    """One row a model: what it cost, what its card promises, and what the same weights scored in single precision."""
+    """One row per model: cost, scores on its card, and score of the same weights in single precision."""
     header = ["name", "parameters", "MB", "steps", "CPU-s", "target log-likelihood", "in single precision", "CRPS"]
     header += ["90% band covers", "test tasks"]
-    lines = [line for line in _lines(campaign, list(RELEASED)) if RunDirectory(_folder(line)).scores(line.task).exists()]
-    return markdown(header, [_cells(campaign, line) for line in lines])
+    lines = {_folder(line): line for line in _lines(campaign, list(RELEASED)) if _folder(line).exists()}
+    others = sorted(path for path in PRETRAINED.iterdir() if path.is_dir() and path not in lines)
+    return markdown(header, [_cells(campaign, folder, lines.get(folder)) for folder in [*lines, *others]])
 
 
-def _cells(campaign: Campaign, line: Line) -> list[str]:
-    record = read_json(RunDirectory(_folder(line)).scores(line.task))
-    size = sum(path.stat().st_size for path in _folder(line).rglob("*") if path.is_file())
-    scores, training, full = record["scores"], record["training"], campaign.record(line, 0)
+def _cells(campaign: Campaign, folder: Path, line: ExperimentRow | None) -> list[str]:
+    (scored,) = (folder / "scores").iterdir()
+    record = read_json(scored)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    scores, training = record["scores"], record["training"]
     return [
-        f"`{_folder(line).name}`",
+        f"`{folder.name}`",
         f"{record['parameters']:,}",
         f"{size / 1e6:.1f}",
         f"{training['recipe']['steps']:,}",
         f"{training['cpu_seconds']:,.0f}",
         f"{scores['target']['mean']:.4f} ± {scores['target']['standard_error']:.4f}",
-        "" if full is None else f"{full.mean('target'):.4f}",
+        _single_precision(campaign, folder, line),
         f"{scores['crps']['mean']:.3f}",
         f"{scores['coverage_90']['mean']:.1%}",
         f"{record['evaluation']['num_tasks']:,}",
     ]
+
+
+def _single_precision(campaign: Campaign, folder: Path, line: ExperimentRow | None) -> str:
+    """The target score before rounding, where there is a record of it."""
+    own = TABLE.parent / "single-precision" / f"{folder.name}.json"
+    if own.exists():
+        return f"{read_json(own)['scores']['target']['mean']:.4f}"
+    full = None if line is None else campaign.record(line, 0)
+    return "" if full is None else f"{full.mean('target'):.4f}"
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
     python benchmarks/recipe_curves.py [NAME ...]
     python benchmarks/recipe_curves.py --costs
 
-Runs live in `runs/recipes` and resume if interrupted; each finished one leaves a record in `results/recipes`. What a step costs
-is measured apart from them, for all in one go and on one core (--costs), because the runs take hours and may be of several
-machines and commits: a log-likelihood is drawn against the steps it took times what such a step costs. The figure and the
-table are drawn from the records that exist; with --draw-only nothing is trained.
+Runs are in `runs/recipes` and resume if interrupted; each finished one writes a record to `results/recipes`. The cost of a step
+is measured separately, for all recipes together on one core (--costs), because the runs take hours and may come from several
+machines and commits: log-likelihoods are plotted against the number of steps times the cost of a step. The figure and the
+table are made from existing records; with --draw-only nothing is trained.
 """
 
 import argparse
@@ -24,13 +24,12 @@ from matplotlib.ticker import NullFormatter
 from measure import in_fresh_process, seconds_each
 from training_speed import training_step
 
-from mpnp import checkpoint
-from mpnp.pictures import STYLE, save_figure
-from mpnp.recipes import LEARNING_RATE_GRID, RECIPES, Recipe
-from mpnp.records import environment, read_json, write_atomically, write_json
-from mpnp.reproduce.render import markdown
-from mpnp.runs import RunConfig
-from mpnp.train import finish
+from mpnp.io.files import environment, read_json, write_atomically, write_json
+from mpnp.plotting.style import STYLE, save_figure
+from mpnp.reproduce.tables import markdown
+from mpnp.training import checkpoint
+from mpnp.training.config import LEARNING_RATE_GRID, RECIPES, Recipe, RunConfig
+from mpnp.training.loop import finish
 
 RESULTS = Path(__file__).parents[1] / "results" / "recipes"
 COSTS = RESULTS / "costs.json"
@@ -125,7 +124,7 @@ def costed(record: dict[str, Any], costs: dict[str, float]) -> list[Row]:
 
 
 def draw(records: dict[str, Any], curves: dict[str, list[Row]]) -> None:
-    """A panel a model that has a record: validation log-likelihood against CPU-seconds."""
+    """One panel per model with a record: validation log-likelihood against CPU seconds."""
     models = [model for model in PAPER_STEPS if any(record["config"]["model"] == model for record in records.values())]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.2 * len(models), 3.2), layout="constrained")
@@ -137,14 +136,14 @@ def draw(records: dict[str, Any], curves: dict[str, list[Row]]) -> None:
                 (f"{model}-fast", "#f16913"),
             ):
                 if name in records:
-                    rows = curves[name][1:]  # what has cost nothing yet has no logarithm
+                    rows = curves[name][1:]  # the first validation has cost nothing and has no logarithm
                     seconds, scores = ([getattr(row, part) for row in rows] for part in ("cpu_seconds", "score"))
                     ax.plot(seconds, scores, color=color, label=describe(records[name]))
                     core = [row for row in rows if not row.whole]
                     ax.plot([row.cpu_seconds for row in core], [row.score for row in core], color="white", lw=0.8, ls=":")
             ax.set(title=model.upper(), xscale="log", xlabel="CPU-seconds")
             ax.xaxis.set_minor_formatter(NullFormatter())
-        axes[0].set_ylabel("validation log-likelihood a point")
+        axes[0].set_ylabel("validation log-likelihood per point")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     save_figure(figure, RESULTS / "curves.png")

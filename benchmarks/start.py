@@ -1,9 +1,9 @@
-"""How long commands take from the shell: the first time on a machine, when all is compiled, and the second time.
+"""Wall time of commands from the shell: the first time, when everything is compiled, and the second time.
 
     python benchmarks/start.py
 
-The record and its table go to `results/speed`. The work is as small as a command allows, so that what is timed is its start. A
-third time, JAX itself says how long it took to trace programs, to lower them and to load them.
+The record and its table go to `results/speed`. The work is as small as possible, so that start-up dominates. In a third run,
+JAX reports how long it took to trace, lower and load programs.
 """
 
 import os
@@ -16,8 +16,8 @@ import time
 
 from measure import RESULTS
 
-from mpnp.records import environment, write_atomically, write_json
-from mpnp.reproduce.render import markdown
+from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.reproduce.tables import markdown
 
 COMMANDS = [
     "mpnp models",
@@ -35,7 +35,7 @@ PARTS = {
     "lowering": r"Finished jaxpr to MLIR module conversion jit\((\S+)\) in ([\d.e\-]+) sec",
     "loading": r"Finished XLA compilation of jit\((\S+)\) in ([\d.e\-]+) sec",
 }
-"""How JAX reports on a program; one that has been compiled before is only loaded."""
+"""JAX's log messages about a program. A cached program is only loaded."""
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
     python benchmarks/step_profile.py
 
-Each model is traced in a process of its own and on one core, so that the time of an operation is what it costs. Rates are in
-billions of floating-point operations a second, for products only. Written to `results/speed/profile`.
+Each model is traced in its own process on one core, so that the time of an operation is its cost. Rates are in
+billions of floating-point operations per second, for products only. Written to `results/speed/profile`.
 """
 
 import argparse
@@ -23,11 +23,10 @@ import jax
 from measure import RESULTS, in_fresh_process
 from training_speed import training_step
 
-from mpnp.models.catalogue import MODELS
-from mpnp.recipes import RECIPES
-from mpnp.records import environment, write_atomically, write_json
-from mpnp.reproduce.render import markdown
-from mpnp.runs import RunConfig
+from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.models.registry import MODELS
+from mpnp.reproduce.tables import markdown
+from mpnp.training.config import RECIPES, RunConfig
 
 PROFILED = ("cnp", "mpnp", "canp", "mpanp")
 CONTAINERS = ("while", "conditional", "call")
@@ -147,7 +146,7 @@ def product_flops(product: Instruction, shapes: dict[str, tuple[int, ...]]) -> f
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
-    """The record as people read it."""
+    """A Markdown table of the record."""
     models, kinds = (list(dict.fromkeys(row[part] for row in rows)) for part in ("model", "kind"))
     found = {(row["model"], row["kind"]): row for row in rows}
 

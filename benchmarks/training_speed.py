@@ -1,9 +1,9 @@
-"""What one training step of the paper's recipe costs, for every model.
+"""Cost of one training step of the paper's recipe, for every model.
 
     python benchmarks/training_speed.py             the step as `mpnp train` takes it
-    python benchmarks/training_speed.py --whole     the same loss on the whole batch at once, as one would write it
+    python benchmarks/training_speed.py --whole     the same loss computed naively, on the whole batch at once
 
-Each model is measured in a process of its own; the record and its table go to `results/speed`.
+Each model is measured in its own process; the record and its table go to `results/speed`.
 """
 
 import argparse
@@ -21,15 +21,14 @@ import numpy as np
 import optax
 from measure import RESULTS, UNIT_FLOPS, in_fresh_process, keeping_programs, measure_unit, peak_gigabytes, seconds_each
 
-from mpnp import devices
-from mpnp.models.catalogue import MODELS
-from mpnp.recipes import RECIPES
-from mpnp.records import environment, write_atomically, write_json
-from mpnp.reproduce.plan import PAPER_MODELS
-from mpnp.reproduce.render import markdown
-from mpnp.runs import RunConfig
-from mpnp.tasks.catalogue import find_problem
-from mpnp.tasks.sources import TaskSource
+from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.models.registry import MODELS
+from mpnp.reproduce.model_groups import PAPER_MODELS
+from mpnp.reproduce.tables import markdown
+from mpnp.tasks.base import TaskSource
+from mpnp.tasks.registry import find_problem
+from mpnp.training import sharding
+from mpnp.training.config import RECIPES, RunConfig
 
 
 def main() -> None:
@@ -64,11 +63,11 @@ def main() -> None:
 
 def training_step(config: RunConfig, number: int = 0) -> Callable[[], Any]:
     """The step of `mpnp train`, by default the first one, over and over."""
-    from mpnp.step import initial_state, make_step
+    from mpnp.training.step import initial_state, make_step
 
-    mesh = devices.batch_mesh(config.recipe.batch_size)
+    mesh = sharding.batch_mesh(config.recipe.batch_size)
     family = find_problem(config.task).training
-    step, state = make_step(config, family, mesh), devices.replicate(mesh, initial_state(config, family))
+    step, state = make_step(config, family, mesh), sharding.replicate(mesh, initial_state(config, family))
     indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
     return lambda: step(state, indices, number)
 
@@ -103,7 +102,7 @@ def paper_run(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> RunCo
     """The paper's recipe, with the devices that `mpnp train` would take for its step."""
     config = RunConfig(name, recipe=RECIPES["paper"])
     if way is training_step:
-        devices.split_cpu(config.recipe.batch_size)
+        sharding.split_cpu(config.recipe.batch_size)
     return config
 
 
@@ -132,7 +131,7 @@ def measure(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[st
 
 
 def measure_memory(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> dict[str, Any]:
-    """The most memory that steps take when their program has been compiled before."""
+    """Peak memory of steps whose program is in the compilation cache."""
     step = way(paper_run(name, way))
     for _ in range(3):
         jax.block_until_ready(step())
@@ -140,8 +139,8 @@ def measure_memory(name: str, way: Callable[[RunConfig], Callable[[], Any]]) -> 
 
 
 def tabulate(rows: list[dict[str, Any]]) -> str:
-    """The record as people read it."""
-    header = ["model", "CPU-s a step", "wall / CPU", "u a step", "first step, s", "share of u's rate", "peak memory, GB"]
+    """A Markdown table of the record."""
+    header = ["model", "CPU-s per step", "wall / CPU", "u per step", "first step, s", "share of u's rate", "peak memory, GB"]
     header += ["with the compiler, GB"]
     return markdown(
         header,

@@ -1,12 +1,13 @@
-"""Forecast the rest of a day's temperatures from its morning, against honest rivals, on dates never seen.
+"""Forecast the rest of a day's temperatures from its morning, compared with strong baselines, on held-out dates.
 
     python benchmarks/weather.py            fit what is missing, score everything, write results/weather
 
-Every method is shown the readings of a day before some hour and forecasts the remaining ones. All learn from the same
+Every method gets the readings of a day before some hour and forecasts the rest. All learn from the same
 training dates; nothing is chosen on test dates.
 """
 
 import argparse
+import functools
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,39 +17,38 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.optimize import minimize
 from scipy.special import ndtr
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from weather_rivals import Climatology, Covariance, LearntGaussianProcess, Normal, Persistence, fitted_gaussian_process
 
-from mpnp.data.curves import Columns, Curves
-from mpnp.data.frames import curves_from_frame, read_table
-from mpnp.data.split import split_curves
-from mpnp.fit_options import FitOptions
-from mpnp.fitted import FittedModel, load
-from mpnp.fitting import fit_curves, has_unfinished_fit, resume_fit
-from mpnp.pictures import BAND, STYLE, save_figure
-from mpnp.posterior import Draws
-from mpnp.posterior_plot import draw_posterior
-from mpnp.records import environment, write_atomically, write_json
-from mpnp.reproduce.render import markdown
+from mpnp.inference.fit import FitOptions, fit_curves, has_unfinished_fit, resume_fit
+from mpnp.inference.model import FittedModel, load
+from mpnp.inference.posterior import Draws
+from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.plotting.style import BAND, STYLE, save_figure
+from mpnp.reproduce.tables import markdown
+from mpnp.tables.columns import Schema
+from mpnp.tables.curves import Curves
+from mpnp.tables.frames import curves_from_frame, read_table
+from mpnp.tables.split import split_curves
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "weather"
 DATA = ROOT / "examples" / "nyc-weather" / "weather.csv.gz"
-COLUMNS = Columns(("hour",), ("temp",), "station_day", "date")
+COLUMNS = Schema.named(("hour",), ("temp",), "station_day", "date")
 CUTS = (3, 6, 9, 12, 15, 18)
 VALIDATION, TEST, SEED = 0.15, 0.25, 0
 MODELS = ("mpanp", "canp")
 TIMED = 200
-"""Questions that are asked one after the other, to time them."""
+"""Number of single predictions to time."""
+
+NUM_DRAWS = 256
+"""Draws of a day behind each posterior of its maximum."""
 
 MORNING = 9
-"""The hour at which the maximum of the day is asked for."""
+"""The hour at which the day's maximum is predicted."""
 
-Normal = tuple[np.ndarray, np.ndarray]
-"""Mean and standard deviation at each target."""
+SampleDay = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""From the hours and temperatures of a morning, and the hours to forecast, to draws of the readings at these hours."""
 
 Forecast = Callable[[np.ndarray, np.ndarray, np.ndarray], Normal]
 """From the hours and temperatures of a morning, and the hours to forecast."""
@@ -66,10 +66,11 @@ def main() -> None:
     models = {name: fit_or_load(name, curves, options.models / name, options.max_minutes) for name in MODELS}
     rows = [score_ours(model, name, questions) for name, model in models.items()]
     climate = Climatology(parts["train"])
+    covariance = Covariance(climate, parts["train"])
     rivals: dict[str, Forecast] = {
         "GP fitted to each morning": fitted_gaussian_process,
         "GP learnt on training days": LearntGaussianProcess(climate, parts["train"]),
-        "normal with the training days' covariance": Covariance(climate, parts["train"]),
+        "normal with the training days' covariance": covariance,
         "damped-anomaly persistence": Persistence(climate, parts["train"]),
         "hour-of-day climatology": climate,
     }
@@ -81,7 +82,9 @@ def main() -> None:
         "dates": {n: len(set(p.groups)) for n, p in parts.items()},
         "questions": len(questions),
     }
-    maxima = score_maxima(models["mpanp"], questions)
+    days = {name.upper(): functools.partial(continue_day, model) for name, model in models.items()}
+    days["normal with the training days' covariance"] = functools.partial(covariance.sample, num_draws=NUM_DRAWS, seed=SEED)
+    maxima = [score_maxima(name, sample, questions) for name, sample in days.items()]
     record = {"kind": "weather", "protocol": protocol, "rows": rows, "maxima": maxima, "environment": environment()}
     write_json(RESULTS / "scores.json", record)
     draw(models["mpanp"], questions)
@@ -110,7 +113,7 @@ def cut_days(curves: Curves) -> list[Question]:
 
 
 def fit_or_load(name: str, curves: Curves, directory: Path, max_minutes: float) -> FittedModel:
-    """Our model, fitted within the time; one that is there already must have been fitted to the same split."""
+    """Our model, fitted within the time limit. An existing one must have been fitted to the same split."""
     if has_unfinished_fit(directory):
         return resume_fit(directory)
     if not (directory / "card.json").exists():
@@ -138,7 +141,7 @@ def score_ours(model: FittedModel, name: str, questions: Sequence[Question]) -> 
         scores.append(
             [prediction.marginal_log_prob(y), prediction.crps(y), np.abs(rank - 0.5) <= 0.45, (prediction.mean - y) ** 2]
         )
-    # The time of one answer, one question after the other, from the user's units and back; once before, to compile.
+    # Time of single predictions, from and to the user's units, after one to compile.
     for _ in range(2):
         started = time.process_time()
         for _, hour, temp, at, _ in questions[:TIMED]:
@@ -152,7 +155,7 @@ def score_ours(model: FittedModel, name: str, questions: Sequence[Question]) -> 
 
 
 def score_rival(name: str, forecast: Forecast, questions: Sequence[Question]) -> dict[str, Any]:
-    """One row of the record, of a method that answers with a normal distribution."""
+    """One row of the record, for a method that predicts normal distributions."""
     started = time.process_time()
     answers = [forecast(hour, temp, at) for _, hour, temp, at, _ in questions]
     seconds = (time.process_time() - started) / len(questions)
@@ -167,7 +170,7 @@ def score_rival(name: str, forecast: Forecast, questions: Sequence[Question]) ->
 
 
 def summarise(name: str, scores: Sequence[Sequence[np.ndarray]], questions: Sequence[Question]) -> dict[str, Any]:
-    """Means over all targets, each with an interval from drawing dates anew."""
+    """Means over all targets, with intervals bootstrapped over dates."""
     dates = sorted({date for date, *_ in questions})
     position = {date: number for number, date in enumerate(dates)}
     sums, counts = np.zeros((4, len(dates))), np.zeros(len(dates))
@@ -183,48 +186,62 @@ def summarise(name: str, scores: Sequence[Sequence[np.ndarray]], questions: Sequ
     return row
 
 
-def score_maxima(model: FittedModel, questions: Sequence[Question]) -> dict[str, float]:
+def score_maxima(method: str, sample: SampleDay, questions: Sequence[Question]) -> dict[str, Any]:
     """At nine in the morning: how good is the posterior of the day's highest reading, and of its hour?"""
-    inside, inside_hour, error = [], [], []
+    rows = []
     for _, hour, temp, at, truth in (question for question in questions if question[3][0] == MORNING):
-        warmest, when = day_maximum(model, hour, temp, at)
+        warmest, when = day_maximum(sample, hour, temp, at)
         everything, hours = np.concatenate([temp, truth]), np.concatenate([hour, at])
-        low, high = warmest.interval(0.9)
-        inside.append(low <= everything.max() <= high)
-        low, high = when.interval(0.9)
-        inside_hour.append(low <= hours[np.argmax(everything)] <= high)
-        error.append(abs(warmest.mean - everything.max()))
-    return {
-        "days": len(error),
-        "maximum_inside_90": float(np.mean(inside)),
-        "hour_inside_90": float(np.mean(inside_hour)),
-        "mean_absolute_error": float(np.mean(error)),
+        (low, high), (early, late) = warmest.interval(0.9), when.interval(0.9)
+        highest = everything.max()
+        in_time = early <= hours[np.argmax(everything)] <= late
+        rows.append([low <= highest <= high, in_time, high - low, abs(warmest.mean - highest)])
+    names = ("maximum_coverage_90", "hour_coverage_90", "width", "mean_absolute_error")
+    means, errors = np.mean(rows, axis=0), np.std(rows, axis=0) / np.sqrt(len(rows))
+    return {"method": method, "days": len(rows)} | {
+        name: {"mean": float(mean), "standard_error": float(error)}
+        for name, mean, error in zip(names, means, errors, strict=True)
     }
 
 
-def tabulate_maxima(maxima: dict[str, float]) -> str:
-    """How often the posterior of the maximum was right, as people read it."""
-    header = ["days", "90% interval holds the maximum", "90% interval holds its hour", "error of the maximum, °F"]
-    shares = [f"{maxima[name]:.1%}" for name in ("maximum_inside_90", "hour_inside_90")]
-    return markdown(header, [[f"{maxima['days']}", *shares, f"{maxima['mean_absolute_error']:.2f}"]])
+def tabulate_maxima(maxima: Sequence[dict[str, Any]]) -> str:
+    """A Markdown table of the coverage of the maximum's posterior."""
+    header = [
+        "method",
+        "90% interval holds the maximum",
+        "its width, °F",
+        "90% interval holds its hour",
+        "error of the mean, °F",
+    ]
+    rows = []
+    for row in maxima:
+        shares = [
+            f"{row[name]['mean']:.1%} ± {row[name]['standard_error']:.1%}"
+            for name in ("maximum_coverage_90", "hour_coverage_90")
+        ]
+        rows.append(
+            [row["method"], shares[0], f"{row['width']['mean']:.1f}", shares[1], f"{row['mean_absolute_error']['mean']:.2f}"]
+        )
+    return markdown(header, rows)
 
 
-def day_maximum(model: FittedModel, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> tuple[Draws, Draws]:
-    """The posterior of the day's highest reading and of its hour, with what the morning already showed."""
+def continue_day(model: FittedModel, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Possible readings of the rest of the day, by predictive resampling."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an odd morning counts as much as any other here
+        warnings.simplefilter("ignore")  # unusual mornings count like any other here
         posterior = model.condition(hour[:, None], temp[:, None])
+    return posterior.sample(at[:, None], NUM_DRAWS, noise=True)
 
-    def highest(rest: np.ndarray) -> list[float]:
-        day = np.concatenate([temp, rest])
-        return [day.max(), np.concatenate([hour, at])[np.argmax(day)]]
 
-    draws = posterior.functional(highest, at[:, None], noise=True).values
-    return Draws(draws[:, 0]), Draws(draws[:, 1])
+def day_maximum(sample: SampleDay, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> tuple[Draws, Draws]:
+    """The posterior of the day's highest reading and of its hour, with what the morning already showed."""
+    rest = sample(hour, temp, at)
+    days = np.hstack([np.broadcast_to(temp, (len(rest), len(temp))), rest])
+    return Draws(days.max(axis=1)), Draws(np.concatenate([hour, at])[np.argmax(days, axis=1)])
 
 
 def draw(model: FittedModel, questions: Sequence[Question]) -> None:
-    """Three days of the test: forecast at nine, what came, and the posterior of the maximum."""
+    """Three test days: forecast at nine, actual temperatures, and posterior of the maximum."""
     mornings = [question for question in questions if question[3][0] == MORNING]
     chosen = [mornings[number] for number in np.linspace(0, len(mornings) - 1, 5).astype(int)[1:4]]
     with matplotlib.rc_context(STYLE):
@@ -233,10 +250,10 @@ def draw(model: FittedModel, questions: Sequence[Question]) -> None:
         for (top, bottom), (date, hour, temp, at, truth) in zip(axes.T, chosen, strict=True):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                draw_posterior(model.condition(hour[:, None], temp[:, None]), np.arange(24.0)[:, None], ax=top)
+                model.condition(hour[:, None], temp[:, None]).plot(np.arange(24.0)[:, None], ax=top)
             top.plot(at, truth, "o", mfc="white", mec="black", ms=4, label="what came")
             top.set_title(date)
-            warmest, when = day_maximum(model, hour, temp, at)
+            warmest, when = day_maximum(functools.partial(continue_day, model), hour, temp, at)
             bottom.hist(warmest.values, bins=24, color=BAND)
             bottom.axvline(max(temp.max(), truth.max()), color="black", label="what came")
             low, high = when.interval(0.9)
@@ -246,113 +263,10 @@ def draw(model: FittedModel, questions: Sequence[Question]) -> None:
     save_figure(figure, RESULTS / "forecasts.png")
 
 
-class Climatology:
-    """Mean and standard deviation of each hour of the day over the training days."""
-
-    def __init__(self, curves: Curves) -> None:
-        hour, temp = curves.x[:, 0].astype(int), curves.y[:, 0]
-        self.mean, self.std = (np.array([fn(temp[hour == h]) for h in range(24)]) for fn in (np.mean, np.std))
-
-    def __call__(self, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> Normal:
-        return self.mean[at.astype(int)], self.std[at.astype(int)]
-
-
-class Persistence:
-    """The last anomaly, damped by lead time; damping and spread are learnt for each lead on the training days."""
-
-    def __init__(self, climate: Climatology, curves: Curves) -> None:
-        self.climate = climate
-        pairs: dict[int, list[tuple[float, float]]] = {lead: [] for lead in range(1, 24)}
-        for number in range(len(curves)):
-            hour, temp = (values[:, 0] for values in curves.pair(number))
-            anomaly = temp - climate.mean[hour.astype(int)]
-            for h, a in zip(hour, anomaly, strict=True):
-                for other, b in zip(hour, anomaly, strict=True):
-                    if other > h:
-                        pairs[int(other - h)].append((a, b))
-        self.damping, self.spread = np.ones(24), np.ones(24)
-        for lead, values in pairs.items():
-            before, after = np.asarray(values).T
-            self.damping[lead] = (before @ after) / (before @ before)
-            self.spread[lead] = np.std(after - self.damping[lead] * before)
-
-    def __call__(self, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> Normal:
-        lead = (at - hour[-1]).astype(int)
-        anomaly = temp[-1] - self.climate.mean[int(hour[-1])]
-        return self.climate.mean[at.astype(int)] + self.damping[lead] * anomaly, self.spread[lead]
-
-
-class Covariance:
-    """Mean and full covariance of the hours of a day over the training days, conditioned on the morning."""
-
-    def __init__(self, climate: Climatology, curves: Curves) -> None:
-        self.climate = climate
-        days = np.full((len(curves), 24), np.nan)
-        for number, day in enumerate(days):
-            hour, temp = (values[:, 0] for values in curves.pair(number))
-            day[hour.astype(int)] = temp - climate.mean[hour.astype(int)]
-        known = ~np.isnan(days)
-        filled = np.nan_to_num(days)
-        covariance = filled.T @ filled / (known.T.astype(float) @ known)
-        weights, vectors = np.linalg.eigh(covariance)
-        self.matrix = vectors * np.maximum(weights, 1e-2) @ vectors.T
-
-    def __call__(self, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> Normal:
-        hours, first = np.unique(hour.astype(int), return_index=True)
-        asked = at.astype(int)
-        gain = np.linalg.solve(self.matrix[np.ix_(hours, hours)], self.matrix[np.ix_(hours, asked)]).T
-        variance = np.diag(self.matrix)[asked] - np.einsum("ij,ij->i", gain, self.matrix[np.ix_(asked, hours)])
-        return self.climate.mean[asked] + gain @ (temp[first] - self.climate.mean[hours]), np.sqrt(variance)
-
-
-class LearntGaussianProcess:
-    """Hour-of-day mean plus a Gaussian process whose hyper-parameters maximise the likelihood of all training days."""
-
-    def __init__(self, climate: Climatology, curves: Curves) -> None:
-        self.climate = climate
-        days = [(x[:, 0], y[:, 0] - climate.mean[x[:, 0].astype(int)]) for x, y in map(curves.pair, range(len(curves)))]
-
-        def loss(log_parameters: np.ndarray) -> float:
-            self.parameters = np.exp(log_parameters)
-            total = 0.0
-            for hour, anomaly in days:
-                lower = np.linalg.cholesky(self.covariance(hour, hour) + self.parameters[3] ** 2 * np.eye(len(hour)))
-                white = np.linalg.solve(lower, anomaly)
-                total += white @ white / 2 + np.log(np.diag(lower)).sum()
-            return total / len(days)
-
-        best = minimize(loss, np.log([15.0, 5.0, 5.0, 0.5]), method="Nelder-Mead", options={"maxiter": 250, "xatol": 1e-2})
-        self.parameters = np.exp(best.x)
-
-    def covariance(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """A constant for the day, and a Matérn-3/2 process within it."""
-        offset, amplitude, length, _ = self.parameters
-        distance = np.sqrt(3) * np.abs(a[:, None] - b[None]) / length
-        return offset**2 + amplitude**2 * (1 + distance) * np.exp(-distance)
-
-    def __call__(self, hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> Normal:
-        noise = self.parameters[3] ** 2
-        anomaly = temp - self.climate.mean[hour.astype(int)]
-        gain = np.linalg.solve(self.covariance(hour, hour) + noise * np.eye(len(hour)), self.covariance(hour, at)).T
-        variance = np.diag(self.covariance(at, at)) - np.einsum("ij,ji->i", gain, self.covariance(hour, at)) + noise
-        return self.climate.mean[at.astype(int)] + gain @ anomaly, np.sqrt(variance)
-
-
-def fitted_gaussian_process(hour: np.ndarray, temp: np.ndarray, at: np.ndarray) -> Normal:
-    """A Gaussian process fitted to this morning alone by maximum likelihood, as a user of scikit-learn would."""
-    kernel = ConstantKernel(1.0) * Matern(length_scale=5.0, nu=1.5) + ConstantKernel(1.0) * RBF(10.0) + WhiteKernel(0.1)
-    process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=1, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        process.fit(hour[:, None], temp)
-    mean, std = process.predict(at[:, None], return_std=True)
-    return mean, np.maximum(std, 1e-3)
-
-
 def tabulate(rows: Sequence[dict[str, Any]]) -> str:
-    """The record as people read it."""
+    """A Markdown table of the record."""
     lines = [
-        "| method | log-likelihood | CRPS, °F | RMSE, °F | 90% band covers | CPU-ms an answer |",
+        "| method | log-likelihood | CRPS, °F | RMSE, °F | 90% band covers | CPU-ms per prediction |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for row in rows:

@@ -1,0 +1,68 @@
+"""A directory with small models and tables, which cases copy and damage."""
+
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.inference.model import FittedModel
+from mpnp.inference.reference import Reference
+from mpnp.models.build import build
+from mpnp.models.config import ModelSettings
+from mpnp.tables.columns import Schema
+from mpnp.training import checkpoint
+from mpnp.training.config import RunConfig
+from mpnp.training.rundir import RunDirectory
+
+__all__ = ["MODELS", "place", "small_model"]
+
+SETTINGS = ModelSettings(width=8, num_heads=2, encoder_depth=1, latent_depth=1, decoder_depth=1, num_pseudo=3)
+MODELS = ("cnp", "mpnp")
+PROGRESS = {"step": 0, "best_score": -1.0, "best_step": 1, "cpu_seconds": 1.0, "wall_seconds": 1.0}
+
+
+@functools.cache
+def small_model(name: str = "mpnp") -> FittedModel:
+    """A tiny network with random weights."""
+    schema = Schema.named(["hour"], ["temp"], task="day").learn(np.array([[0.0], [24.0]]), np.array([[10.0], [30.0]]))
+    rng = np.random.default_rng(0)
+    card = ModelCard(
+        model=name,
+        settings=SETTINGS,
+        columns=schema,
+        seen=TrainingDomain(9, 90, np.array([0.0]), np.array([24.0]), 10),
+        reference=Reference(rng.integers(1, 9, 20), rng.normal(size=20)),
+        about={"progress": PROGRESS, "environment": {"mpnp": "0"}, "tasks": {"train": 9}},
+    )
+    return FittedModel(build(name, key=jax.random.key(0), settings=SETTINGS), card)
+
+
+@functools.cache
+def place() -> Path:
+    """Saved models, runs and tables. Never changed by a case."""
+    folder = Path(tempfile.mkdtemp())
+    for name in MODELS:
+        small_model(name).save(folder / f"model-{name}")
+        run, config = RunDirectory(folder / f"run-{name}"), RunConfig(name, settings=SETTINGS)
+        run.create(config)
+        header = {"config": config.to_json(), "progress": PROGRESS, "environment": {"mpnp": "0"}}
+        checkpoint.save(run.best, config.build_model(), header)
+        run.timing.write_text('{"step": 0, "cpu_seconds": 1.0, "wall_seconds": 1.0}\n')
+        run.metrics.write_text('{"step": 0, "validation": {"task": -1.0}}\n')
+    (folder / "context.csv").write_text("hour,temp\n1,12\n5,20\n")
+    (folder / "at.csv").write_text("hour\n2\n3\n")
+    rows = [f"{day},{hour},{10 + day + hour}" for day in range(9) for hour in range(4)]
+    (folder / "table.csv").write_text("\n".join(["day,hour,temp", *rows]) + "\n")
+    (folder / "file").touch()
+    return folder
+
+
+def copy(folder: Path, *names: str) -> None:
+    """Copy some of the place into a folder."""
+    for name in names:
+        source = place() / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)

@@ -1,0 +1,135 @@
+"""Make seeded mistakes in the numerical core, one at a time, and check that the tests see each of them.
+
+    python benchmarks/mutants.py                          every mutant of benchmarks/mutants.toml
+    python benchmarks/mutants.py --only softmax-scale crps
+
+Each mutant replaces a text in a copy of the package, never in the working tree, and runs its own tests there. It is killed if
+they fail. It has survived if they pass, and it is stale if the text to replace is no longer there exactly once: both mean that
+the tests, or the file of mutants, need work.
+"""
+
+import argparse
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FILE = Path(__file__).with_suffix(".toml")
+
+KILLED, SURVIVED, STALE, BROKEN = "killed", "survived", "stale", "broken"
+
+LONGEST = 1_200
+"""Seconds that the tests of one mutant may take."""
+
+FAILED = 1
+"""Exit code of pytest if tests ran and some failed. Other codes say that nothing was tested, for example a wrong name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A mistake, and the tests that must see it."""
+
+    name: str
+    file: str
+    """The module, relative to the package."""
+    old: str
+    new: str
+    tests: list[str]
+    why: str
+
+    def applied_to(self, source: str) -> str | None:
+        """The source with the mistake; None if the text to replace is not there exactly once."""
+        return source.replace(self.old, self.new) if source.count(self.old) == 1 else None
+
+
+def read_mutants(path: Path = FILE) -> list[Mutant]:
+    """The mutants of a file, in its order."""
+    return [Mutant(**entry) for entry in tomllib.loads(path.read_text())["mutant"]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Laboratory:
+    """A copy of the package beside the tests of the working tree."""
+
+    root: Path
+    """The working tree, with `tests/`."""
+    source: Path
+    """The folder that holds the copy."""
+    package: str = "mpnp"
+
+    def run(self, mutant: Mutant) -> tuple[str, str]:
+        """Apply a mutant, run its tests, and undo it. Returns the verdict and the last lines of the tests' output."""
+        path = self.source / self.package / mutant.file
+        original = path.read_text() if path.exists() else ""
+        mutated = mutant.applied_to(original)
+        if mutated is None:
+            return (
+                STALE,
+                f"{mutant.file} must have the old text exactly once, but it is there {original.count(mutant.old)} times",
+            )
+        path.write_text(mutated)
+        try:
+            code, output = self.test(mutant.tests)
+        finally:
+            path.write_text(original)
+        return {0: SURVIVED, FAILED: KILLED}.get(code, BROKEN), output
+
+    def test(self, tests: Sequence[str]) -> tuple[int | None, str]:
+        """Exit code of pytest, None if it took too long, and the end of its output."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        # Without bytecode: a file that changes twice within a second would keep the bytecode of its first version.
+        variables = {**os.environ, "PYTHONPATH": str(self.source), "PYTHONDONTWRITEBYTECODE": "1"}
+        try:
+            done = subprocess.run(command, cwd=self.root, env=variables, capture_output=True, text=True, timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            return None, f"the tests took more than {LONGEST} seconds"
+        return done.returncode, "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+
+
+def copied(root: Path, source: Path) -> Laboratory:
+    """A laboratory with a fresh copy of the package."""
+    shutil.copytree(root / "src" / "mpnp", source / "mpnp", ignore=shutil.ignore_patterns("__pycache__"))
+    return Laboratory(root, source)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try the mutants; returns the exit code, 0 if all were killed."""
+    parser = argparse.ArgumentParser(description="check that tests see seeded mistakes")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants only")
+    mutants = read_mutants()
+    wanted = parser.parse_args(arguments).only or [mutant.name for mutant in mutants]
+    if unknown := set(wanted) - {mutant.name for mutant in mutants}:
+        parser.error(f"no mutants of these names in {FILE.name}: {', '.join(sorted(unknown))}")
+    chosen = [mutant for mutant in mutants if mutant.name in wanted]
+    with tempfile.TemporaryDirectory() as folder:
+        laboratory = copied(ROOT, Path(folder))
+        return 0 if healthy(laboratory, chosen) and all([report(laboratory, mutant) for mutant in chosen]) else 1
+
+
+def healthy(laboratory: Laboratory, mutants: Sequence[Mutant]) -> bool:
+    """Whether all tests pass without a mutant. Otherwise their failures would prove nothing."""
+    code, output = laboratory.test(list(dict.fromkeys(test for mutant in mutants for test in mutant.tests)))
+    if code != 0:
+        print(f"the tests fail without any mutant; mend them first\n{output}")
+    return code == 0
+
+
+def report(laboratory: Laboratory, mutant: Mutant) -> bool:
+    """Try a mutant and print its fate. Returns whether it was killed."""
+    started = time.monotonic()
+    verdict, output = laboratory.run(mutant)
+    print(f"{verdict:9} {mutant.name:32} {time.monotonic() - started:5.0f} s", flush=True)
+    if verdict != KILLED:
+        print(f"          {mutant.why}\n{output}", flush=True)
+    return verdict == KILLED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
