@@ -1,7 +1,7 @@
-"""From a table of days to the forecast of one: fit, condition on a morning, ask for the rest and for the day's maximum.
+"""Forecast a day: fit to a table of days, condition on a morning, predict the rest and the day's maximum.
 
 python examples/weather.py                                  five minutes of training
-python examples/weather.py --model cnp --steps 20           seconds, to see it run
+python examples/weather.py --model cnp --steps 20           seconds, to see that it runs
 """
 
 import argparse
@@ -16,11 +16,11 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Fit, forecast, print and draw."""
+    """Fit, forecast, print and plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="mpanp", help="which model ('mpnp models' lists them)")
     parser.add_argument("--steps", type=int, help="training steps (default: as many as five minutes allow)")
-    parser.add_argument("--out", type=Path, default=Path("forecast.png"), help="picture to write")
+    parser.add_argument("--out", type=Path, default=Path("forecast.png"), help="figure to write")
     options = parser.parse_args()
 
     weather = pd.read_csv(HERE / "nyc-weather" / "weather.csv.gz")
