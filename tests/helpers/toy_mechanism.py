@@ -24,7 +24,7 @@ class PerturbedNP(AbstractNeuralProcess):
     @classmethod
     def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "PerturbedNP":
         backbone = backbone_type.assemble(parts)
-        return cls(backbone, parts.decoder(backbone.width), parts.linear(backbone.width, backbone.width), backbone.width)
+        return cls(backbone, parts.decoder(backbone.direct_dim, backbone.width), parts.linear(backbone.width, backbone.width), backbone.width)
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample width"]:
         return jax.random.normal(key, (num_samples, self.noise_dim), self.dtype)

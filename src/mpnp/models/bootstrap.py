@@ -34,7 +34,7 @@ class BootstrapNP(AbstractNeuralProcess):
     def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "BootstrapNP":
         backbone = backbone_type.assemble(parts)
         adaptation = parts.linear(backbone.width, parts.x_dim + backbone.width)
-        return cls(backbone, parts.decoder(backbone.width), adaptation)
+        return cls(backbone, parts.decoder(backbone.direct_dim, backbone.width), adaptation)
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Resamples:
         points_key, residuals_key = jax.random.split(key)

@@ -21,7 +21,7 @@ class ConditionalNP(AbstractTokenReader):
     @classmethod
     def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "ConditionalNP":
         backbone = backbone_type.assemble(parts)
-        return cls(backbone, parts.decoder(backbone.width))
+        return cls(backbone, parts.decoder(backbone.direct_dim, backbone.width))
 
     def num_components(self, num_samples: int) -> int:
         return 1

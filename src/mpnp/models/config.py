@@ -25,6 +25,8 @@ class ModelSettings:
     encoder_depth: int = option(5, "hidden layers of the encoders", most=DEEPEST)
     latent_depth: int = option(2, "hidden layers of the latent encoder (np, anp)", most=DEEPEST)
     decoder_depth: int = option(3, "hidden layers of the decoder", most=DEEPEST)
+    num_layers: int = option(4, "layers of a transformer (tnp, mptnp)", most=DEEPEST)
+    layer_width: int = option(64, "width of a transformer's layers (tnp, mptnp)", most=WIDEST)
     num_heads: int = option(8, "attention heads; must divide the width")
     num_pseudo: int = option(10, "pseudo context points per sample (martingale models)", most=10_000)
     noise_correlation: float = option(0.0, "correlation of the noise of pseudo points within one sample, 0 to 1 (mpnp, mpanp)")

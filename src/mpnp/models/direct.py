@@ -101,7 +101,7 @@ class DirectMartingaleNP(AbstractMartingaleNP):
         backbone, settings = backbone_type.assemble(parts), parts.settings
         return cls(
             backbone=backbone,
-            decoder=parts.decoder(backbone.width),
+            decoder=parts.decoder(backbone.direct_dim, backbone.width),
             generator=generator,
             noise_dim=settings.width,
             num_pseudo=settings.num_pseudo,

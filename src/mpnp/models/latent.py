@@ -79,7 +79,7 @@ class LatentNP(AbstractNeuralProcess):
         backbone, latent_dim = backbone_type.assemble(parts), settings.width
         return cls(
             backbone,
-            parts.decoder(backbone.width + latent_dim),
+            parts.decoder(backbone.direct_dim, backbone.width + latent_dim),
             backbone_type.set_encoder(parts, 2 * latent_dim, settings.latent_depth),
             BOUNDS[settings.bound],
             latent_dim,

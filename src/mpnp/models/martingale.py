@@ -86,10 +86,10 @@ class MartingaleNP(AbstractMartingaleNP, AbstractTokenReader):
     @classmethod
     def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "MartingaleNP":
         backbone = backbone_type.assemble(parts)
-        generator = parts.isab(backbone.token_dim, backbone.token_dim)
+        generator = parts.isab(backbone.generated_dim, backbone.token_dim)
         return cls(
             backbone=backbone,
-            decoder=parts.decoder(backbone.width),
+            decoder=parts.decoder(backbone.direct_dim, backbone.width),
             generator=generator,
             num_pseudo=parts.settings.num_pseudo,
             noise_correlation=parts.settings.noise_correlation,
@@ -101,17 +101,16 @@ class MartingaleNP(AbstractMartingaleNP, AbstractTokenReader):
         """The conditional model, whose loss is the term $L_{amort}$."""
         return ConditionalNP(self.backbone, self.decoder)
 
-    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample pseudo token_dim"]:
-        own = jax.random.normal(key, (num_samples, self.num_pseudo, self.backbone.token_dim), self.dtype)
-        shared = jax.random.normal(jax.random.fold_in(key, 1), (num_samples, 1, self.backbone.token_dim), self.dtype)
+    def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample pseudo noise_dim"]:
+        own = jax.random.normal(key, (num_samples, self.num_pseudo, self.backbone.generated_dim), self.dtype)
+        shared = jax.random.normal(jax.random.fold_in(key, 1), (num_samples, 1, self.backbone.generated_dim), self.dtype)
         return math.sqrt(self.noise_correlation) * shared + math.sqrt(1 - self.noise_correlation) * own
 
-    def generate(self, context: Tokens, noise: Float[Array, "sample pseudo token_dim"]) -> Tokens:
+    def generate(self, context: Tokens, noise: Float[Array, "sample pseudo noise_dim"]) -> Tokens:
         """Generate pseudo contexts $R' \\sim p(R' | R_c)$, exchangeable along the pseudo axis."""
-        features = self.generator(noise, context.features, context.weights)
-        return Tokens(features, jnp.ones(features.shape[:-1], features.dtype))
+        return self.backbone.generated(self.generator(noise, context.features, context.weights))
 
-    def loss_terms(self, task: Task, noise: Float[Array, "sample pseudo token_dim"]) -> LossTerms:
+    def loss_terms(self, task: Task, noise: Float[Array, "sample pseudo noise_dim"]) -> LossTerms:
         """$L_{marg} + L_{amort} + L_{pseudo}$, and the energy score if it has a weight."""
         context, query = self.backbone.embed_and_query(task)
         # Each set is attended to once, though two of the predictions below read it.
@@ -133,12 +132,12 @@ class MartingaleNP(AbstractMartingaleNP, AbstractTokenReader):
         tokens: Tokens,
         x_target: Float[Array, "target x_dim"],
         query: Query,
-        noise: Float[Array, "sample pseudo token_dim"],
+        noise: Float[Array, "sample pseudo noise_dim"],
     ) -> Predictive:
         return self.decode_query(x_target, query, tokens, self.generate(tokens, noise))
 
     def predict_pseudo_only_given(
-        self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Float[Array, "sample pseudo token_dim"]
+        self, context: PointSet, x_target: Float[Array, "target x_dim"], noise: Float[Array, "sample pseudo noise_dim"]
     ) -> Predictive:
         return self.decode(x_target, self.generate(self.backbone.embed(context), noise))
 

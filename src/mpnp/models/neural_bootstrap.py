@@ -23,7 +23,7 @@ class NeuralBootstrapNP(AbstractNeuralProcess):
     @classmethod
     def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "NeuralBootstrapNP":
         backbone = backbone_type.assemble(parts)
-        return cls(backbone, parts.decoder(backbone.width))
+        return cls(backbone, parts.decoder(backbone.direct_dim, backbone.width))
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample context"]:
         # Normalised exponentials are Dirichlet weights. The slot axis leads, so that padding does not change the draws.

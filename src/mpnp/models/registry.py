@@ -49,6 +49,7 @@ class ModelEntry:
 BACKBONES = {
     "pooled": "mpnp.models.backbones.pooled:PooledBackbone",
     "attentive": "mpnp.models.backbones.attentive:AttentiveBackbone",
+    "transformer": "mpnp.models.backbones.transformer:TransformerBackbone",
 }
 """Backbones by name, as `package.module:class`."""
 
@@ -77,6 +78,8 @@ MODELS: dict[str, ModelEntry] = {
     ),
     "mpanp-dsi": ModelEntry(SIMULTANEOUS, "attentive", 466_052, "Direct MPANP, simultaneous", "generated points (x', y')"),
     "mpanp-dse": ModelEntry(SEQUENTIAL, "attentive", 465_923, "Direct MPANP, sequential", "generated x', then y' given x'"),
+    "tnp": ModelEntry(CONDITIONAL, "transformer", 0, "Transformer neural process", "none"),
+    "mptnp": ModelEntry(MARTINGALE, "transformer", 0, "Martingale posterior TNP", "generated representations", core="tnp"),
 }
 
 

@@ -16,7 +16,16 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from mpnp.errors import InputError
 from mpnp.nn.linear import Linear, linear, product
 
-__all__ = ["ISAB", "Attended", "KeyValues", "LayerNorm", "MultiHeadAttention", "Projected"]
+__all__ = [
+    "ISAB",
+    "Attended",
+    "KeyValues",
+    "LayerNorm",
+    "MultiHeadAttention",
+    "Projected",
+    "mean_of_union",
+    "softmax_sums",
+]
 
 
 HEAD_DIM_TO_LIFT = 32
@@ -109,7 +118,7 @@ class MultiHeadAttention(eqx.Module):
 
     def combine(self, query: Float[Array, "*#batch query width"], *parts: Attended) -> Float[Array, "*#batch query width"]:
         """Attention of projected queries to the union of the sources that `parts` summarise."""
-        inner = self.inner_norm(query + self._join_heads(_mean_of_union(parts)))
+        inner = self.inner_norm(query + self._join_heads(mean_of_union(parts)))
         return self.outer_norm(inner + jax.nn.relu(self.feed_forward(inner)))
 
     def project(self, features: Float[Array, "*batch point query_dim"]) -> Projected:
@@ -135,8 +144,7 @@ class MultiHeadAttention(eqx.Module):
         weights: Float[Array, "*#batch point"],
     ) -> Attended:
         scores = jnp.einsum("...qhd,...khd->...hqk", self._split_heads(query), keys) / math.sqrt(query.shape[-1])
-        peak, masses = _masses(scores, weights[..., None, None, :])
-        return Attended(peak, masses.sum(axis=-1), jnp.einsum("...hqk,...khd->...qhd", masses, values))
+        return softmax_sums(scores, values, weights)
 
     def attend_lifted(self, query: Float[Array, "*#batch query width"], source: KeyValues) -> Attended:
         """The same as `attend`, with the projections moved to the queries' side: $(W_k k)^T q = k^T (W_k^T q)$.
@@ -190,6 +198,16 @@ class ISAB(eqx.Module):
         return self.scatter.combine(query, attend(query, source))
 
 
+def softmax_sums(
+    scores: Float[Array, "*#batch head query point"],
+    values: Float[Array, "*#batch point head head_dim"],
+    weights: Float[Array, "*#batch point"],
+) -> Attended:
+    """The softmax sums of values with these scores, each row counting by its weight."""
+    peak, masses = _masses(scores, weights[..., None, None, :])
+    return Attended(peak, masses.sum(axis=-1), jnp.einsum("...hqk,...khd->...qhd", masses, values))
+
+
 def _masses(
     scores: Float[Array, "*#batch point"], weights: Float[Array, "*#batch point"]
 ) -> tuple[Float[Array, "*#batch"], Float[Array, "*#batch point"]]:
@@ -201,7 +219,7 @@ def _masses(
     return peak, jnp.exp(weighted - jnp.where(jnp.isfinite(peak), peak, 0)[..., None])
 
 
-def _mean_of_union(parts: Sequence[Attended]) -> Float[Array, "*batch query head head_dim"]:
+def mean_of_union(parts: Sequence[Attended]) -> Float[Array, "*batch query head head_dim"]:
     """Mean of the values of all parts, weighted by mass; zero if there is no mass."""
     highest = functools.reduce(jnp.maximum, [part.peak for part in parts])
     highest = jnp.where(jnp.isfinite(highest), highest, 0)

@@ -36,7 +36,8 @@ class Linear(eqx.Module):
             raise ValueError(f"expected features of {self.weight.shape[0]} numbers in all, got parts of {widths}")
         result, start = self.bias, 0
         for part, width in zip(parts, widths, strict=True):
-            result = result + product(part, self.weight[start : start + width], self.marker)
+            if width:
+                result = result + product(part, self.weight[start : start + width], self.marker)
             start += width
         return result
 
@@ -57,21 +58,31 @@ def linear(
 class MLP(eqx.Module):
     """$\\mathrm{MLP}(n_l, d_{in}, d_{hid}, d_{out})$ with `depth` hidden layers and ReLU between layers.
 
-    The paper's $n_l$ counts hidden layers; no other reading gives its parameter counts. The first `num_raw` inputs are raw
-    coordinates of points, all others hidden features; an initialisation may treat the two differently.
+    The paper's $n_l$ counts hidden layers; no other reading gives its parameter counts. Its first inputs are
+    those columns of raw points (x, y) that `columns` says, all others hidden features; an initialisation may treat the two
+    differently.
     """
 
     layers: tuple[Linear, ...]
-    num_raw: int = eqx.field(static=True)
+    columns: tuple[int, int] = eqx.field(static=True)
 
-    def __init__(self, in_dim: int, width: int, out_dim: int, *, depth: int, key: PRNGKeyArray, num_raw: int = 0) -> None:
+    def __init__(
+        self,
+        in_dim: int,
+        width: int,
+        out_dim: int,
+        *,
+        depth: int,
+        key: PRNGKeyArray,
+        columns: tuple[int, int] = (0, 0),
+    ) -> None:
         dims = [in_dim, *[width] * depth, out_dim]
         # Xavier-normal weights and biases of 1e-3: the initialisation of the authors' framework.
         self.layers = tuple(
             linear(a, b, key=layer_key, weight_init=glorot_normal(), bias=1e-3)
             for a, b, layer_key in zip(dims[:-1], dims[1:], _split(key, depth + 1), strict=True)
         )
-        self.num_raw = num_raw
+        self.columns = columns
 
     def __call__(self, *parts: Float[Array, "..."]) -> Float[Array, "..."]:
         hidden = self.layers[0](*parts)

@@ -45,17 +45,17 @@ def spread_kinks(model: AbstractNeuralProcess, tasks: Task, key: PRNGKeyArray) -
     def spread_out(node: MLP | Array) -> MLP | Array:
         if not _reads_points(node):
             return node
-        num_read = node.num_raw
+        read = slice(*node.columns)
         choice_key, direction_key = jax.random.split(next(keys))
-        kinks = points[_choose(present, len(node.layers[0].bias), key=choice_key), :num_read]
-        directions = jax.random.normal(direction_key, kinks.shape) / (spread[:num_read] * math.sqrt(num_read))
+        kinks = points[_choose(present, len(node.layers[0].bias), key=choice_key), read]
+        directions = jax.random.normal(direction_key, kinks.shape) / (spread[read] * math.sqrt(kinks.shape[1]))
         return eqx.tree_at(lambda network: network.layers[0], node, _bend(node.layers[0], kinks, directions))
 
     return jax.tree.map(spread_out, model, is_leaf=_reads_points)
 
 
 def _reads_points(node: object) -> TypeGuard[MLP]:
-    return isinstance(node, MLP) and node.num_raw > 0
+    return isinstance(node, MLP) and node.columns[1] > node.columns[0]
 
 
 def _choose(present: Bool[Array, " point"], num: int, *, key: PRNGKeyArray) -> Int[Array, " num"]:

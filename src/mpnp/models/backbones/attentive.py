@@ -23,6 +23,7 @@ class AttentiveBackbone(AbstractBackbone):
     value_encoder: AbstractSetEncoder
     coordinate_encoder: MLP
     cross_attention: MultiHeadAttention
+    x_dim: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
 
     @classmethod
@@ -32,6 +33,7 @@ class AttentiveBackbone(AbstractBackbone):
             value_encoder=cls.set_encoder(parts, width, depth),
             coordinate_encoder=parts.input_encoder(width, depth),
             cross_attention=parts.attention(width),
+            x_dim=parts.x_dim,
             width=width,
         )
 

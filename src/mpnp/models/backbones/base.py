@@ -4,6 +4,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 from mpnp.models.build import Parts
@@ -40,6 +41,8 @@ class AbstractBackbone(eqx.Module):
     points that are also targets, and `attend` serves token sets that belong to several unions.
     """
 
+    x_dim: eqx.AbstractVar[int]
+    """Number of input dimensions."""
     width: eqx.AbstractVar[int]
     """Width of the representation."""
 
@@ -57,6 +60,20 @@ class AbstractBackbone(eqx.Module):
     @abc.abstractmethod
     def token_dim(self) -> int:
         """Width of a token."""
+
+    @property
+    def generated_dim(self) -> int:
+        """Width of what a generator makes for a token. By default, it makes the token itself."""
+        return self.token_dim
+
+    def generated(self, features: Float[Array, "*batch point generated_dim"]) -> Tokens:
+        """The tokens of generated points, from what a generator made."""
+        return Tokens(features, jnp.ones(features.shape[:-1], features.dtype))
+
+    @property
+    def direct_dim(self) -> int:
+        """Number of leading input dimensions that a decoder reads beside the representation. By default, all."""
+        return self.x_dim
 
     def encode_inputs(self, x: Float[Array, "*#batch point x_dim"]) -> InputFeatures:
         """Compute what depends on inputs alone. By default, return the inputs themselves."""

@@ -23,12 +23,13 @@ class PooledBackbone(AbstractBackbone):
     """$r_c = \\frac{1}{|c|}\\sum_{i \\in c} \\mathrm{MLP}(z_i)$; the empty set has the representation zero."""
 
     encoder: AbstractSetEncoder
+    x_dim: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
 
     @classmethod
     def assemble(cls, parts: Parts) -> "PooledBackbone":
         width, depth = parts.settings.width, parts.settings.encoder_depth
-        return cls(encoder=cls.set_encoder(parts, width, depth), width=width)
+        return cls(encoder=cls.set_encoder(parts, width, depth), x_dim=parts.x_dim, width=width)
 
     @staticmethod
     def set_encoder(parts: Parts, out_dim: int, depth: int) -> AbstractSetEncoder:

@@ -16,19 +16,21 @@ __all__ = ["Decoder"]
 class Decoder(eqx.Module):
     """$(\\mu, s) = \\mathrm{MLP}([x; r])$, and the standard deviation $\\sigma_{min} + (1 - \\sigma_{min})\\log(1 + e^s)$.
 
-    Its arguments are the parts of the MLP's input. Axes before the target axis are samples, along which the parts broadcast.
+    It reads the first `direct_dim` dimensions of the input, and any further features. Axes before the target axis are samples,
+    along which its arguments broadcast.
     `distribution` is the shape of the likelihood, which location and scale shift and stretch.
     """
 
     mlp: MLP
     x_dim: int = eqx.field(static=True)
     y_dim: int = eqx.field(static=True)
+    direct_dim: int = eqx.field(static=True)
     sigma_min: float = eqx.field(static=True)
     distribution: AbstractDistribution = eqx.field(static=True)
     calibration: Calibration | None = eqx.field(static=True, default=None)
 
-    def __call__(self, *parts: Float[Array, "..."]) -> Predictive:
-        loc, raw_scale = jnp.split(self.mlp(*parts), 2, axis=-1)
+    def __call__(self, x: Float[Array, "*#sample target x_dim"], *features: Float[Array, "..."]) -> Predictive:
+        loc, raw_scale = jnp.split(self.mlp(x[..., : self.direct_dim], *features), 2, axis=-1)
         std = self.sigma_min + (1 - self.sigma_min) * jax.nn.softplus(raw_scale)
         if self.calibration is not None:
             std = self.calibration(std)
