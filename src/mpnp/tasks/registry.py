@@ -87,6 +87,12 @@ def _predation(*, targets_only: bool = False) -> "mpnp.tasks.base.AbstractTaskFa
     return TargetsOnly(VariedPredation()) if targets_only else VariedPredation()
 
 
+def _curves() -> "mpnp.tasks.base.AbstractTaskFamily":
+    from mpnp.tasks.curves import CurvePrior
+
+    return CurvePrior()
+
+
 def _predator_prey(name: str) -> "mpnp.tasks.base.Problem":
     from mpnp.tasks.predator_prey import problems
 
@@ -117,6 +123,7 @@ TASKS: dict[str, TaskEntry] = {
         "GP with an RBF kernel on 4-D inputs",
         FUNCTION_REACH,
     ),
+    "curves": TaskEntry(_curves, (1, 1), "curves of all kinds and noises, scaled by their context", (*FUNCTION_RANGE, 96)),
     "predation": TaskEntry(_predation, (1, 2), "predators and prey with random rates, shocks and errors"),
     "predation-targets": TaskEntry(
         _make(_predation, targets_only=True), (1, 2), "the same, but only points to be predicted count in training"
