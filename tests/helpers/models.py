@@ -12,7 +12,9 @@ from mpnp.models.config import ModelSettings
 from mpnp.models.neural_bootstrap import NeuralBootstrapNP
 from mpnp.tasks.task import PointSet, Task
 
-SETTINGS = ModelSettings(width=8, num_heads=2, encoder_depth=1, latent_depth=1, decoder_depth=1, num_pseudo=3)
+SETTINGS = ModelSettings(
+    width=8, num_heads=2, encoder_depth=1, latent_depth=1, decoder_depth=1, num_pseudo=3, num_layers=2, layer_width=8
+)
 NUM_SAMPLES = 3
 NUM_SLOTS = 10
 CONTEXT = np.array([0, 2, 3, 7])

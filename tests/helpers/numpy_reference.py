@@ -12,6 +12,7 @@ import numpy as np
 
 from mpnp.models.backbones.base import AbstractBackbone
 from mpnp.models.backbones.pooled import PooledBackbone
+from mpnp.models.backbones.transformer import Layer, TransformerBackbone
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.models.bootstrap import BootstrapNP, Resamples
 from mpnp.models.conditional import ConditionalNP
@@ -23,6 +24,7 @@ from mpnp.nn.attention import ISAB, LayerNorm, MultiHeadAttention
 from mpnp.nn.encoders import AbstractSetEncoder, PointwiseEncoder
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.linear import MLP, Linear
+from mpnp.nn.rotary import RotaryAttention, frequencies
 
 __all__ = ["ELBO_REFERENCE", "REFERENCES", "Reference", "UnpaddedTask"]
 
@@ -141,10 +143,48 @@ def encode(encoder: AbstractSetEncoder, points: Points) -> Array:
     return attention(encoder.attention, features, features, features)
 
 
+def rotate(rows: Array, x: Array, waves: Array) -> Array:
+    """Each pair of features of a head as a complex number, turned by its angle at x."""
+    half = rows.shape[1] // 2
+    turned = (rows[:, :half] + 1j * rows[:, half:]) * np.exp(1j * x @ waves.T)
+    return np.concatenate([turned.real, turned.imag], axis=1)
+
+
+def rotary(block: RotaryAttention, queries: Array, x: Array, rows: Array, at: Array, weights: Array | None = None) -> Array:
+    """Attention of queries at x to rows at other inputs; a row of weight w counts as w copies of it."""
+    queries = linear(block.query_projection, queries)
+    keys, values = linear(block.key_projection, rows), linear(block.value_projection, rows)
+    weights = np.ones(len(rows)) if weights is None else weights
+    head_dim = queries.shape[1] // block.num_heads
+    attended = np.zeros_like(queries)
+    for number, waves in enumerate(frequencies(x.shape[1], block.num_heads, head_dim // 2).astype(float)):
+        head = slice(number * head_dim, (number + 1) * head_dim)
+        for i in range(len(queries)):
+            # Seen from the query, rows lie at their inputs relative to its own.
+            relative_keys, relative_values = (rotate(side[:, head], at - x[i], waves) for side in (keys, values))
+            scores = relative_keys @ queries[i, head] / np.sqrt(head_dim)
+            shares = weights * np.exp(scores - scores.max())
+            attended[i, head] = shares @ relative_values / shares.sum()
+    return linear(block.output_projection, attended)
+
+
+def transformer_layer(
+    layer: Layer, queries: Array, x: Array, rows: Array, at: Array, weights: Array | None = None
+) -> Array:
+    normed = layer_norm(layer.attention_norm, queries), layer_norm(layer.attention_norm, rows)
+    queries = queries + rotary(layer.attention, normed[0], x, normed[1], at, weights)
+    return queries + mlp(layer.network, layer_norm(layer.network_norm, queries))
+
+
 def embed(backbone: AbstractBackbone, points: Points) -> Array:
-    """One token a point: its representation, or its key and its value side by side."""
+    """One token a point: its representation, or its key and value, or its features before each layer and its input."""
     if isinstance(backbone, PooledBackbone):
         return encode(backbone.encoder, points)
+    if isinstance(backbone, TransformerBackbone):
+        features = [mlp(backbone.embedding, points.y)]
+        for layer in backbone.layers[:-1]:
+            features.append(transformer_layer(layer, features[-1], points.x, features[-1], points.x))
+        return np.concatenate([*features, points.x], axis=1)
     return np.concatenate([mlp(backbone.coordinate_encoder, points.x), encode(backbone.value_encoder, points)], axis=1)
 
 
@@ -152,6 +192,12 @@ def read(backbone: AbstractBackbone, x: Array, tokens: Array, weights: Array | N
     """One representation of the tokens an input: their mean, or what cross-attention makes of them."""
     if isinstance(backbone, PooledBackbone):
         return np.tile(np.average(tokens, axis=0, weights=weights), (len(x), 1))
+    if isinstance(backbone, TransformerBackbone):
+        features, at = np.split(tokens, [len(backbone.layers) * backbone.width], axis=1)
+        rows = np.tile(np.asarray(backbone.target), (len(x), 1))
+        for layer, source in zip(backbone.layers, np.split(features, len(backbone.layers), axis=1), strict=True):
+            rows = transformer_layer(layer, rows, x, source, at, weights)
+        return layer_norm(backbone.norm, rows)
     keys, values = np.split(tokens, 2, axis=1)
     return attention(backbone.cross_attention, mlp(backbone.coordinate_encoder, x), keys, values, weights)
 
@@ -163,7 +209,8 @@ def decode(decoder: Decoder, features: Array) -> Normal:
 
 def function_of(model: AbstractNeuralProcess, tokens: Array, x: Array, weights: Array | None = None) -> Normal:
     """The function that a set of tokens stands for, at the inputs."""
-    return decode(model.decoder, np.concatenate([x, read(model.backbone, x, tokens, weights)], axis=1))
+    representation = read(model.backbone, x, tokens, weights)
+    return decode(model.decoder, np.concatenate([x[:, : model.decoder.direct_dim], representation], axis=1))
 
 
 # Averages over samples
@@ -296,17 +343,26 @@ def neural_bootstrap_loss(model: NeuralBootstrapNP, task: UnpaddedTask, noise: A
     return {"weighted_context": -log_mean_exp(weighted) / task.n, "target": -log_mean_exp(target) / task.n}
 
 
-# MPNP, MPANP
+# MPNP, MPANP, MPTNP
+
+
+def pseudo_tokens(model: MartingaleNP, draw: Array, tokens: Array) -> Array:
+    """The tokens of one pseudo context; in those of a transformer, the first features stand again at the end, as the input."""
+    features = isab(model.generator, draw, tokens)
+    if isinstance(model.backbone, TransformerBackbone):
+        return np.concatenate([features, features[:, : model.backbone.x_dim]], axis=1)
+    return features
 
 
 def martingale_predict(model: MartingaleNP, task: UnpaddedTask, x: Array, noise: Array) -> list[Normal]:
     tokens = embed(model.backbone, task.context)
-    return [function_of(model, np.concatenate([tokens, isab(model.generator, draw, tokens)]), x) for draw in np.asarray(noise)]
+    draws = np.asarray(noise)
+    return [function_of(model, np.concatenate([tokens, pseudo_tokens(model, draw, tokens)]), x) for draw in draws]
 
 
 def martingale_loss(model: MartingaleNP, task: UnpaddedTask, noise: Array) -> Terms:
     x, tokens = task.points.x, embed(model.backbone, task.context)
-    pseudo_only = [function_of(model, isab(model.generator, draw, tokens), x) for draw in np.asarray(noise)]
+    pseudo_only = [function_of(model, pseudo_tokens(model, draw, tokens), x) for draw in np.asarray(noise)]
     return {
         "marginal": joint_loss(martingale_predict(model, task, x, noise), task.points),
         "amortisation": mean_loss([function_of(model, tokens, x)], task.points),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.models import assert_trees_close, small_model
-from mpnp.nn.attention import HEAD_DIM_TO_LIFT, ISAB, KeyValues, MultiHeadAttention, _mean_of_union, _standardize
+from mpnp.nn.attention import HEAD_DIM_TO_LIFT, ISAB, KeyValues, MultiHeadAttention, mean_of_union, _standardize
 from mpnp.nn.linear import NARROW, product
 from mpnp.tasks.task import PointSet
 
@@ -30,7 +30,7 @@ def test_lifted_queries_attend_as_projected_keys_do(weights):
 
     def attend(attention, query, keys, values, way):
         source = KeyValues(keys, values, jnp.broadcast_to(jnp.asarray(weights, jnp.float32), (3, 5)))
-        result = _mean_of_union([way(attention, query, source)])
+        result = mean_of_union([way(attention, query, source)])
         return jnp.sum(result * jnp.arange(result.size).reshape(result.shape) / result.size), result
 
     lifted, projected = (
@@ -117,7 +117,7 @@ def test_attention_to_parts_is_attention_to_their_union(far):
     def in_parts(query, keys, values):
         sources = [KeyValues(keys[part], values[part], weights[part]) for part in (slice(2), slice(2, 6))]
         nothing = KeyValues(keys, values, jnp.zeros(6))
-        return _mean_of_union([attention.attend(query, source) for source in (*sources, nothing)])
+        return mean_of_union([attention.attend(query, source) for source in (*sources, nothing)])
 
     def at_once(query, keys, values):
         return softmax_attention(attention, query, keys, values, weights)

@@ -36,10 +36,12 @@ def test_every_first_unit_bends_at_a_point_of_the_tasks(name):
     after = spread_kinks(before, TASKS, KEY)
     assert jax.tree.structure(after) == jax.tree.structure(before)
     for old, new in zip(networks(before), networks(after), strict=True):
-        num_read = 1 if new is after.decoder.mlp else len(new.layers[0].weight)
-        assert new.num_raw == num_read
+        num_read = new.columns[1] - new.columns[0]
         weight, bias = new.layers[0].weight, new.layers[0].bias
-        heights = present_points(TASKS)[:, :num_read] @ weight[:num_read] + bias
+        if not num_read:  # it reads hidden features only, and is left alone
+            np.testing.assert_array_equal(weight, old.layers[0].weight)
+            continue
+        heights = present_points(TASKS)[:, slice(*new.columns)] @ weight[:num_read] + bias
         np.testing.assert_allclose(np.abs(heights).min(axis=0), 0, atol=1e-5)
         assert not np.array_equal(weight[:num_read], old.layers[0].weight[:num_read])
         # What a decoder reads beside the input, and all layers after the first, are left alone.

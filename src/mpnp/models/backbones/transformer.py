@@ -9,7 +9,7 @@ from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Tokens
 from mpnp.models.build import Parts
 from mpnp.nn.attention import Attended, LayerNorm
 from mpnp.nn.encoders import AbstractSetEncoder, SelfAttentiveEncoder
-from mpnp.nn.linear import MLP, Linear
+from mpnp.nn.linear import MLP
 from mpnp.nn.rotary import RotaryAttention, phases
 from mpnp.tasks.task import PointSet
 
@@ -64,7 +64,6 @@ class TransformerBackbone(AbstractBackbone):
     target: Float[Array, " width"]
     layers: tuple[Layer, ...]
     norm: LayerNorm
-    locator: Linear
     x_dim: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
 
@@ -77,7 +76,6 @@ class TransformerBackbone(AbstractBackbone):
             target=jax.random.normal(next(parts.keys), (width,), jnp.float32),
             layers=tuple(cls._layer(parts, width) for _ in range(settings.num_layers)),
             norm=LayerNorm(width),
-            locator=parts.linear(settings.num_layers * width, parts.x_dim),
             x_dim=parts.x_dim,
             width=width,
         )
@@ -125,8 +123,8 @@ class TransformerBackbone(AbstractBackbone):
         return Tokens(jnp.concatenate([*features, position], axis=-1), counts)
 
     def generated(self, features: Float[Array, "*batch point generated_dim"]) -> Tokens:
-        position = self.locator(features)
-        return super().generated(jnp.concatenate([features, position], axis=-1))
+        # The first features of a generated point also serve as its input, so that conditional models need no extra weights.
+        return super().generated(jnp.concatenate([features, features[..., : self.x_dim]], axis=-1))
 
     def query_encoded(self, input_features: InputFeatures) -> Float[Array, "*#batch target width"]:
         return self._phases(input_features)
