@@ -123,9 +123,7 @@ def exact_function_posterior(
     return whitened.T @ observed, prior - whitened.T @ whitened
 
 
-def noisy_predictive(
-    mean: Float[Array, " point"], covariance: Float[Array, "point point"], noise_std: float
-) -> Predictive:
+def noisy_predictive(mean: Float[Array, " point"], covariance: Float[Array, "point point"], noise_std: float) -> Predictive:
     """Predictive distribution of noisy observations of a function with this mean and covariance."""
     variance = jnp.maximum(jnp.diagonal(covariance), 0) + noise_std**2
     return Predictive(mean[None, :, None], jnp.sqrt(variance)[None, :, None])

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float, Shaped
 
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints
 from mpnp.tasks.task import PointSet, Task
 
