@@ -110,11 +110,12 @@ def _solve(tasks: Task, kernels: Kernel, grid: Float[Array, "row x_dim"], noise_
 def _case(
     task: Task, function: Float[np.ndarray, " row"], answer: _Answer, grid: Float[np.ndarray, "row x_dim"], cluster: int
 ) -> Case:
-    x, y, context, target, num_points = task.x, task.y, task.context_mask, task.target_mask, len(task.x)
+    x, y, context, target = (np.asarray(part) for part in (task.x, task.y, task.context_mask, task.target_mask))
+    mean, covariance, num_points = np.asarray(answer.mean), np.asarray(answer.covariance), len(x)
     exact = ExactAnswer(
-        target=Predictive(answer.mean[:num_points][target][None, :, None], answer.predictive_std[target][None, :, None]),
-        function_mean=answer.mean[num_points:],
-        function_covariance=answer.covariance[num_points:, num_points:],
+        target=Predictive(mean[:num_points][target][None, :, None], answer.predictive_std[target][None, :, None]),
+        function_mean=mean[num_points:],
+        function_covariance=covariance[num_points:, num_points:],
         joint_log_prob=float(answer.joint_log_prob),
     )
     return Case(x[context], y[context], x[target], y[target], grid, function[:, None], cluster, exact)

@@ -50,7 +50,7 @@ class RayEngine(AbstractEngine):
 
     def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
         # One core per job, because training keeps about one busy; one process per job, because compiled programs pile up.
-        remote = self.ray.remote(num_cpus=1, max_calls=1, max_retries=3)(_perform)
+        remote = self.ray.remote(num_cpus=1, max_calls=1, max_retries=3)(_perform_remotely)
         waiting = {remote.remote(_with_absolute_path(job).to_json()): job for job in jobs}
         try:
             while waiting:
