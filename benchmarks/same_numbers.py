@@ -15,6 +15,7 @@ import json
 import math
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import jax
@@ -63,10 +64,10 @@ def predictions() -> Record:
     return record
 
 
-def trainings() -> Record:
-    """Losses, gradient norms and validation scores of a few steps of every model."""
+def trainings(models: Iterable[str]) -> Record:
+    """Losses, gradient norms and validation scores of a few steps of these models."""
     record: Record = {}
-    for model in mpnp.MODELS:
+    for model in models:
         for recipe in ("quick", "fast"):
             with tempfile.TemporaryDirectory() as folder:
                 run = Path(folder) / "run"
@@ -106,13 +107,17 @@ def main() -> int:
     """Record or compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("record").add_argument("out", type=Path)
+    recording = commands.add_parser("record")
+    recording.add_argument("out", type=Path)
+    recording.add_argument(
+        "--models", nargs="*", metavar="NAME", default=list(mpnp.MODELS), help="models to train (default all)"
+    )
     comparison = commands.add_parser("compare")
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)
     options = parser.parse_args()
     if options.command == "record":
-        options.out.write_text(json.dumps(networks() | predictions() | trainings()))
+        options.out.write_text(json.dumps(networks() | predictions() | trainings(options.models)))
         return 0
     return 0 if compare(*(json.loads(path.read_text()) for path in (options.before, options.after))) else 1
 

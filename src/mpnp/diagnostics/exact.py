@@ -54,7 +54,9 @@ def _draw_chunk(source: TaskSource, indices: np.ndarray) -> list[Case]:
         answers = _solve(tasks, kernels, jnp.asarray(grid), prior.noise_std)
         solved = jax.device_get((tasks, functions, answers))
     parts = (jax.tree.map(lambda leaf, row=row: leaf[row], solved) for row in range(len(indices)))
-    return [_case(*part, grid, int(index)) for part, index in zip(parts, indices, strict=True)]
+    return [
+        _case(task, function, answer, grid, int(index)) for (task, function, answer), index in zip(parts, indices, strict=True)
+    ]
 
 
 def _grid(low: float, high: float, x_dim: int) -> Float[np.ndarray, "row x_dim"]:
