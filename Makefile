@@ -24,7 +24,7 @@ test: lint
 # Ray is an extra of 240 MB, so its test has a target of its own; 'make test' skips it.
 test-ray: $(VENV)/installed-dev
 	@$(PIP) install --constraint constraints.txt --editable '.[ray]'
-	@$(BIN)/python -m pytest tests/reproduce/test_ray_engine.py
+	@$(BIN)/python -m pytest tests/reproduce/test_executor.py
 
 test-botorch: $(VENV)/installed-botorch
 	@$(BIN)/python -m pytest tests/integrations/test_botorch.py

@@ -27,9 +27,9 @@ from stacking import Answer, Forecaster, stack
 
 from mpnp.evaluation.metrics import summarise
 from mpnp.evaluation.scoring import make_scorer
+from mpnp.inference.card import Reference
 from mpnp.inference.model import load
 from mpnp.inference.ood import half_scores
-from mpnp.inference.reference import Reference
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.plotting.style import save_figure

@@ -13,13 +13,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from release import release
+
 from mpnp.errors import MpnpError
 from mpnp.io.files import read_json, write_atomically
 from mpnp.reproduce.budgets import BUDGETS, Effort, find_budget
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.executor import SequentialEngine, train_again
 from mpnp.reproduce.experiments import EXPERIMENTS, REGRESSION_TASKS
-from mpnp.reproduce.release import release
 from mpnp.reproduce.rows import ExperimentRow
 from mpnp.reproduce.tables import markdown
 from mpnp.training.rundir import PRETRAINED, RunDirectory

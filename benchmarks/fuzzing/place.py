@@ -8,9 +8,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.model import FittedModel
-from mpnp.inference.reference import Reference
 from mpnp.models.build import build
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema

@@ -60,5 +60,5 @@ def test_a_process_is_killed_just_before_a_change_of_its_directory(change, left,
     place = tmp_path / "place"
     place.mkdir()
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(place), str(change)], env=environment)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(place), str(change)], env=environment, timeout=200)
     assert done.returncode == (0 if change == 9 else -signal.SIGKILL) and sorted(os.listdir(place)) == left

@@ -7,7 +7,9 @@ from helpers.documents import ROOT
 
 
 def fuzz(*arguments):
-    return subprocess.run([sys.executable, ROOT / "benchmarks" / "fuzz.py", *arguments], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "fuzz.py", *arguments], capture_output=True, text=True, timeout=200
+    )
 
 
 def test_the_first_cases_of_every_door_pass():

@@ -52,12 +52,14 @@ def test_arguments_with_line_breaks_are_reported_in_one_line():
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_output_that_cannot_be_written_is_one_line():
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-m", "mpnp", "tasks"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "mpnp", "tasks"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=200
+        )
     assert done.returncode == 1
     assert "No space left" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_characters_that_the_terminal_lacks_are_escaped():
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-m", "mpnp", "tasks"], capture_output=True, text=True, env=environment)
+    done = subprocess.run([sys.executable, "-m", "mpnp", "tasks"], capture_output=True, text=True, env=environment, timeout=200)
     assert (done.returncode, done.stderr) == (0, "") and r"Mat\xe9rn" in done.stdout

@@ -39,7 +39,7 @@ assert not code
 
 def modules_after(code, *arguments):
     """Top-level modules that a fresh process has imported after running some code."""
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, timeout=200)
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 

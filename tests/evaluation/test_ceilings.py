@@ -8,17 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ceilings import ceiling_record
 from scipy import stats
 
 from helpers.models import CONTEXT, NUM_SLOTS, TARGET, permute_points, slot_mask
+from helpers.prior_sampling import PriorSampling
 from mpnp import InputError, Task
 from mpnp.evaluation.ceilings.gaussian import infer_parameters, inferred_scores, mixture
 from mpnp.evaluation.ceilings.gibbs import sample_posterior
 from mpnp.evaluation.ceilings.noise_atoms import noise_atoms
 from mpnp.evaluation.ceilings.parameters import BATCH, evaluate
 from mpnp.evaluation.ceilings.quadrature import quadrature_for
-from mpnp.evaluation.ceilings.records import ceiling_record
-from mpnp.evaluation.ceilings.sampling import PriorSampling
 from mpnp.evaluation.ceilings.student_t import KnownKernel, component_log_probs, sampled_scores
 from mpnp.evaluation.metrics import score_task
 from mpnp.evaluation.oracle import exact_joint_log_prob, exact_posterior, oracle_scores

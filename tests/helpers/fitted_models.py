@@ -5,9 +5,8 @@ import dataclasses
 import numpy as np
 
 from helpers.models import SETTINGS, small_model
-from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.model import FittedModel
-from mpnp.inference.reference import Reference
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 

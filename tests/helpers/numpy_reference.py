@@ -168,9 +168,7 @@ def rotary(block: RotaryAttention, queries: Array, x: Array, rows: Array, at: Ar
     return linear(block.output_projection, attended)
 
 
-def transformer_layer(
-    layer: Layer, queries: Array, x: Array, rows: Array, at: Array, weights: Array | None = None
-) -> Array:
+def transformer_layer(layer: Layer, queries: Array, x: Array, rows: Array, at: Array, weights: Array | None = None) -> Array:
     normed = layer_norm(layer.attention_norm, queries), layer_norm(layer.attention_norm, rows)
     queries = queries + rotary(layer.attention, normed[0], x, normed[1], at, weights)
     return queries + mlp(layer.network, layer_norm(layer.network_norm, queries))
@@ -433,8 +431,10 @@ REFERENCES: dict[str, Reference] = {
     "mpanp": _MARTINGALE,
     "mpanp-dsi": _DIRECT,
     "mpanp-dse": _DIRECT,
+    "tnp": _CONDITIONAL,
+    "mptnp": _MARTINGALE,
 }
-"""By the names of the catalogue."""
+"""By the names of the registry."""
 
 ELBO_REFERENCE = Reference(elbo_loss, latent_predict)
 """Of np and anp with that bound instead of the importance-weighted one."""

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Tokens
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.encoders import AbstractSetEncoder, PointwiseEncoder, PreparedPoints
 from mpnp.tasks.task import PointSet
 

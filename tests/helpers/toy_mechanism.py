@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.models.backbones.base import AbstractBackbone
 from mpnp.models.base import AbstractNeuralProcess, LossTerms
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
 from mpnp.nn.linear import Linear
@@ -24,7 +24,12 @@ class PerturbedNP(AbstractNeuralProcess):
     @classmethod
     def assemble(cls, backbone_type: type[AbstractBackbone], parts: Parts) -> "PerturbedNP":
         backbone = backbone_type.assemble(parts)
-        return cls(backbone, parts.decoder(backbone.direct_dim, backbone.width), parts.linear(backbone.width, backbone.width), backbone.width)
+        return cls(
+            backbone,
+            parts.decoder(backbone.direct_dim, backbone.width),
+            parts.linear(backbone.width, backbone.width),
+            backbone.width,
+        )
 
     def draw_noise(self, context: PointSet, num_samples: int, *, key: PRNGKeyArray) -> Float[Array, "sample width"]:
         return jax.random.normal(key, (num_samples, self.noise_dim), self.dtype)

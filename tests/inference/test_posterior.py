@@ -11,9 +11,9 @@ from scipy.stats import norm
 
 from helpers.fitted_models import fitted, in_units, renamed, some_curves
 from mpnp.errors import InputError
+from mpnp.inference.card import Reference
 from mpnp.inference.model import ImplausibleContextWarning, LargeContextWarning, MissingContextWarning, OutsideRangeWarning
 from mpnp.inference.ood import half_scores
-from mpnp.inference.reference import Reference
 from mpnp.tables.points import context_points, target_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::mpnp.inference.model.OutsideRangeWarning")

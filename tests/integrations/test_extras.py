@@ -20,6 +20,10 @@ except ImportError as error:
 @pytest.mark.parametrize(("extra", "missing"), [("botorch", ["torch", "botorch"]), ("optuna", ["optuna"])])
 def test_a_missing_framework_is_named_with_its_remedy(extra, missing):
     run = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(extra=extra, missing=missing)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", WITHOUT.format(extra=extra, missing=missing)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
     )
     assert run.stdout.strip().endswith(f"install it with: pip install 'mpnp[{extra}]'")

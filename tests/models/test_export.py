@@ -7,6 +7,7 @@ import pytest
 from jaxtyping import config as shape_checks
 
 from helpers.models import NUM_SAMPLES, assert_trees_close, predict_given, small_model
+from mpnp.models.registry import MODELS
 from mpnp.tasks.task import PointSet
 
 
@@ -18,7 +19,13 @@ def without_shape_checks():
     shape_checks.update("jaxtyping_disable", False)
 
 
-def export(model, noise):
+def noise_for(model, num_points):
+    """Noise for a context of this size."""
+    points = PointSet.observed(np.zeros((num_points, 1)), np.zeros((num_points, 1)))
+    return model.draw_noise(points, NUM_SAMPLES, key=jax.random.key(num_points))
+
+
+def export(model):
     """The prediction as a function of the context, the targets and the noise, with symbolic numbers of points and targets."""
     points, targets = jax.export.symbolic_shape("points, targets")
 
@@ -26,20 +33,25 @@ def export(model, noise):
         answer = model.predict_given(PointSet(x, y, mask), x_target, noise)
         return answer.loc, answer.scale
 
+    def symbolic(leaf, other):
+        """The shape of noise, in which sizes that follow the context are symbolic."""
+        shape = (points if size != other_size else size for size, other_size in zip(leaf.shape, other.shape, strict=True))
+        return jax.ShapeDtypeStruct(tuple(shape), leaf.dtype)
+
     column, mask, x_target = ((points, 1), jnp.float32), ((points,), bool), ((targets, 1), jnp.float32)
     arrays = [jax.ShapeDtypeStruct(*shape) for shape in (column, column, mask, x_target)]
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), noise)
-    return jax.export.export(jax.jit(predict))(*arrays, shapes)
+    noise = jax.tree.map(symbolic, noise_for(model, 5), noise_for(model, 7))
+    return jax.export.export(jax.jit(predict))(*arrays, noise)
 
 
-@pytest.mark.parametrize("name", ["cnp", "canp", "mpnp", "mpanp"])
+@pytest.mark.parametrize("name", MODELS)
 def test_one_exported_program_predicts_for_all_sizes(name):
     model, rng = small_model(name), np.random.default_rng(0)
-    noise = model.draw_noise(PointSet.observed(np.zeros((1, 1)), np.zeros((1, 1))), NUM_SAMPLES, key=jax.random.key(0))
-    program = export(model, noise)
+    program = export(model)
     for num_points, num_targets in ((5, 3), (40, 17)):
         x, y = rng.normal(size=(2, num_points, 1)).astype(np.float32)
         x_target, mask = rng.normal(size=(num_targets, 1)).astype(np.float32), np.arange(num_points) % 4 != 3
+        noise = noise_for(model, num_points)
         got = program.call(x, y, mask, x_target, noise)
         context = PointSet(jnp.asarray(x), jnp.asarray(y), jnp.asarray(mask))
         wanted = predict_given(model, context, x_target, noise)

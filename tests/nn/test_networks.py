@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from helpers.models import assert_trees_close, small_model
-from mpnp.nn.attention import HEAD_DIM_TO_LIFT, ISAB, KeyValues, MultiHeadAttention, mean_of_union, _standardize
+from mpnp.nn.attention import HEAD_DIM_TO_LIFT, ISAB, KeyValues, MultiHeadAttention, _standardize, mean_of_union
 from mpnp.nn.linear import NARROW, product
 from mpnp.tasks.task import PointSet
 

@@ -31,7 +31,11 @@ def start(out, *options, host_devices=1):
 
 
 def finish(*processes):
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    try:
+        outputs = [process.communicate(timeout=240)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0, output
     return outputs
@@ -99,7 +103,7 @@ print(jax.device_count())
 )
 def test_cores_become_devices_where_a_batch_is_large_enough(cores, batch_size, settings, expected):
     command = [sys.executable, "-c", COUNT_DEVICES, str(cores), str(batch_size)]
-    run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+    run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True, timeout=200)
     assert int(run.stdout) == expected
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from mpnp.diagnostics.cases import Case, Cases
 from mpnp.diagnostics.estimate import Estimate, cluster_mean, coverage
 from mpnp.diagnostics.figures import coverage_figure, ecdf_figure
-from mpnp.diagnostics.report import Section, Table, Verdict, judge_coverage
+from mpnp.diagnostics.sections import Section, Table, Verdict, judge_coverage
 from mpnp.diagnostics.uniformity import Uniformity
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.inference.prediction import Prediction

@@ -13,7 +13,8 @@ from mpnp.diagnostics.exact import cases_from_gaussian_process
 from mpnp.diagnostics.functionals import Functional, default_functionals, functionals_section
 from mpnp.diagnostics.joint import joint_section
 from mpnp.diagnostics.martingale import consistency_section, drift_section, spread_section
-from mpnp.diagnostics.report import Report, Section
+from mpnp.diagnostics.report import Report
+from mpnp.diagnostics.sections import Section
 from mpnp.errors import InputError
 from mpnp.evaluation.oracle import has_oracle
 from mpnp.inference.model import FittedModel

@@ -13,11 +13,12 @@ from mpnp.diagnostics.cases import Case, Cases, ExactAnswer, sort_rows
 from mpnp.evaluation.oracle import (
     draw_with_kernels,
     exact_function_posterior,
-    exact_joint_log_prob,
     gaussian_process,
+    noisy_log_density,
+    noisy_predictive,
     to_float64,
 )
-from mpnp.inference.future import spread_inputs
+from mpnp.inference.designs import spread_inputs
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tasks.base import TaskSource
 from mpnp.tasks.task import Task
@@ -49,9 +50,13 @@ def _draw_chunk(source: TaskSource, indices: np.ndarray) -> list[Case]:
     with jax.enable_x64(True):
         tasks, kernels = jax.tree.map(to_float64, drawn)
         keys = jax.random.wrap_key_data(jnp.asarray(noise_keys))
-        answers = jax.device_get(_solve(tasks, kernels, keys, jnp.asarray(grid), prior.noise_std))
-    parts = (jax.tree.map(lambda leaf, row=row: leaf[row], answers) for row in range(len(indices)))
-    return [_case(part, grid, int(index)) for part, index in zip(parts, indices, strict=True)]
+        tasks, functions = _draw(tasks, kernels, keys, jnp.asarray(grid), prior.noise_std)
+        answers = _solve(tasks, kernels, jnp.asarray(grid), prior.noise_std)
+        solved = jax.device_get((tasks, functions, answers))
+    parts = (jax.tree.map(lambda leaf, row=row: leaf[row], solved) for row in range(len(indices)))
+    return [
+        _case(task, function, answer, grid, int(index)) for (task, function, answer), index in zip(parts, indices, strict=True)
+    ]
 
 
 def _grid(low: float, high: float, x_dim: int) -> Float[np.ndarray, "row x_dim"]:
@@ -62,10 +67,8 @@ def _grid(low: float, high: float, x_dim: int) -> Float[np.ndarray, "row x_dim"]
 
 
 class _Answer(NamedTuple):
-    """A task, its function on the grid, and the exact posterior at the task's points followed by the grid."""
+    """The exact posterior at the points of a task followed by the grid."""
 
-    task: Task
-    function: Float[Array, "*task row"]
     mean: Float[Array, "*task slot"]
     covariance: Float[Array, "*task slot slot"]
     predictive_std: Float[Array, "*task point"]
@@ -73,33 +76,48 @@ class _Answer(NamedTuple):
 
 
 @eqx.filter_jit
-def _solve(
+def _draw(
     tasks: Task, kernels: Kernel, keys: Key[Array, " task"], grid: Float[Array, "row x_dim"], noise_std: float
-) -> _Answer:
-    def solve(task: Task, kernel: Kernel, key: PRNGKeyArray) -> _Answer:
+) -> tuple[Task, Float[Array, "task row"]]:
+    """The tasks with observations of new functions, and these functions on the grid."""
+
+    def draw(task: Task, kernel: Kernel, key: PRNGKeyArray) -> tuple[Task, Float[Array, " row"]]:
         function_key, noise_key = jax.random.split(key)
         x, num_points = jnp.concatenate([task.x, grid]), len(task.x)
-        prior = kernel(x, x) + JITTER * jnp.eye(len(x))
-        values = jnp.linalg.cholesky(prior) @ jax.random.normal(function_key, (len(x),), x.dtype)
+        factor = jnp.linalg.cholesky(kernel(x, x) + JITTER * jnp.eye(len(x)))
+        values = factor @ jax.random.normal(function_key, (len(x),), x.dtype)
         y = values + noise_std * jax.random.normal(noise_key, values.shape, x.dtype)
-        observed = Task(task.x, y[:num_points, None], task.context_mask, task.target_mask)
-        everywhere = Task(x, y[:, None], jnp.pad(task.context_mask, (0, len(grid))), jnp.ones(len(x), bool))
+        return Task(task.x, y[:num_points, None], task.context_mask, task.target_mask), values[num_points:]
+
+    return jax.vmap(draw)(tasks, kernels, keys)
+
+
+@eqx.filter_jit
+def _solve(tasks: Task, kernels: Kernel, grid: Float[Array, "row x_dim"], noise_std: float) -> _Answer:
+    """A program apart from `_draw`, which it waits for: batches of factorisations must not run concurrently."""
+
+    def solve(task: Task, kernel: Kernel) -> _Answer:
+        x, num_points = jnp.concatenate([task.x, grid]), len(task.x)
+        y = jnp.pad(task.y, ((0, len(grid)), (0, 0)))
+        everywhere = Task(x, y, jnp.pad(task.context_mask, (0, len(grid))), jnp.ones(len(x), bool))
         mean, covariance = exact_function_posterior(kernel, noise_std, everywhere)
-        std = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance)[:num_points], 0) + noise_std**2)
-        joint = exact_joint_log_prob(kernel, noise_std, observed)
-        return _Answer(observed, values[num_points:], mean, covariance, std, joint)
+        at_points = mean[:num_points], covariance[:num_points, :num_points]
+        std = noisy_predictive(*at_points, noise_std).std[:, 0]
+        joint = noisy_log_density(task.y[:, 0] - at_points[0], at_points[1], task.target_mask, noise_std)
+        return _Answer(mean, covariance, std, joint)
 
-    return jax.vmap(solve)(tasks, kernels, keys)
+    return jax.vmap(solve)(tasks, kernels)
 
 
-def _case(answer: _Answer, grid: Float[np.ndarray, "row x_dim"], cluster: int) -> Case:
-    task, mean, covariance = answer.task, np.asarray(answer.mean), np.asarray(answer.covariance)
-    context, target, num_points = np.asarray(task.context_mask), np.asarray(task.target_mask), len(task.x)
-    x, y = np.asarray(task.x), np.asarray(task.y)
+def _case(
+    task: Task, function: Float[np.ndarray, " row"], answer: _Answer, grid: Float[np.ndarray, "row x_dim"], cluster: int
+) -> Case:
+    x, y, context, target = (np.asarray(part) for part in (task.x, task.y, task.context_mask, task.target_mask))
+    mean, covariance, num_points = np.asarray(answer.mean), np.asarray(answer.covariance), len(x)
     exact = ExactAnswer(
         target=Predictive(mean[:num_points][target][None, :, None], answer.predictive_std[target][None, :, None]),
         function_mean=mean[num_points:],
         function_covariance=covariance[num_points:, num_points:],
         joint_log_prob=float(answer.joint_log_prob),
     )
-    return Case(x[context], y[context], x[target], y[target], grid, np.asarray(answer.function)[:, None], cluster, exact)
+    return Case(x[context], y[context], x[target], y[target], grid, function[:, None], cluster, exact)

@@ -11,7 +11,7 @@ from mpnp.diagnostics.calibration import EXACT, LEVELS
 from mpnp.diagnostics.cases import Case, Cases
 from mpnp.diagnostics.estimate import Estimate, cluster_mean, coverage
 from mpnp.diagnostics.figures import ecdf_figure
-from mpnp.diagnostics.report import Section, Table, Verdict, describe_coverage, join_names
+from mpnp.diagnostics.sections import Section, Table, Verdict, describe_coverage, join_names
 from mpnp.diagnostics.uniformity import Uniformity
 from mpnp.errors import InputError
 

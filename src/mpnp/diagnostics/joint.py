@@ -9,7 +9,7 @@ from tqdm import tqdm
 from mpnp.diagnostics.cases import Cases
 from mpnp.diagnostics.draws import padded_points
 from mpnp.diagnostics.estimate import Estimate, cluster_mean
-from mpnp.diagnostics.report import Section, Table, Verdict
+from mpnp.diagnostics.sections import Section, Table, Verdict
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
 from mpnp.tables.points import context_points

@@ -14,8 +14,8 @@ from mpnp.diagnostics.cases import Cases
 from mpnp.diagnostics.draws import NUM_DRAWS, STEPS, Resampled, padded_points
 from mpnp.diagnostics.estimate import Estimate, cluster_mean
 from mpnp.diagnostics.figures import steps_figure
-from mpnp.diagnostics.report import Section, Table, Verdict
-from mpnp.inference.future import Forecast
+from mpnp.diagnostics.sections import Section, Table, Verdict
+from mpnp.inference.designs import Forecast
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.models.martingale import AbstractMartingaleNP, NumPseudoWarning

@@ -3,11 +3,12 @@
 import base64
 import html
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib
 
-from mpnp.diagnostics.report import Report, Section, Table, Verdict
+from mpnp.diagnostics.sections import Section, Table, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,20 +34,20 @@ thead th { border-bottom: 1px solid #999; font-weight: 600; } a { color: #08519c
 """
 
 
-def render(report: Report) -> str:
-    """The page."""
-    title = html.escape(f"Check of {report.title}")
+def render(name: str, description: str, seed: int, sections: Sequence[Section]) -> str:
+    """The page of a model of this name."""
+    title = html.escape(f"Check of {name}")
     summary = "".join(
         _verdict(verdict, f'<a href="#{section.name}">{html.escape(section.title)}</a>: ')
-        for section in report.sections
+        for section in sections
         for verdict in section.verdicts
     )
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
         f"<style>{CSS}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-        f'<p class="about">On {html.escape(report.description)}; seed {report.seed}. Written by mpnp.</p>\n'
-        f'<ul class="verdicts">{summary}</ul>\n' + "".join(map(_section, report.sections)) + "</body>\n</html>\n"
+        f'<p class="about">On {html.escape(description)}; seed {seed}. Written by mpnp.</p>\n'
+        f'<ul class="verdicts">{summary}</ul>\n' + "".join(map(_section, sections)) + "</body>\n</html>\n"
     )
 
 

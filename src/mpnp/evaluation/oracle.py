@@ -22,6 +22,8 @@ __all__ = [
     "exact_posterior",
     "gaussian_process",
     "has_oracle",
+    "noisy_log_density",
+    "noisy_predictive",
     "oracle_scores",
     "to_float64",
 ]
@@ -72,9 +74,10 @@ def draw_with_kernels(source: TaskSource, indices: Integer[Array, " task"]) -> t
 @eqx.filter_jit
 def _score(tasks: Task, kernels: Kernel, noise_std: float, sigma_min: Float[Array, ""]) -> dict[str, Float[Array, " task"]]:
     def score(task: Task, kernel: Kernel) -> dict[str, Float[Array, ""]]:
-        posterior = exact_posterior(kernel, noise_std, task)
+        mean, covariance = exact_function_posterior(kernel, noise_std, task)
+        posterior = noisy_predictive(mean, covariance, noise_std)
         floored = Predictive(posterior.loc, jnp.maximum(posterior.scale, sigma_min))
-        joint = exact_joint_log_prob(kernel, noise_std, task)
+        joint = noisy_log_density(task.y[:, 0] - mean, covariance, task.target_mask, noise_std)
         return score_task(floored, task) | {"joint": joint / jnp.maximum(task.target_mask.sum(), 1)}
 
     return jax.vmap(score)(tasks, kernels)
@@ -89,36 +92,44 @@ def gaussian_process(family: AbstractTaskFamily) -> tuple[FunctionFamily, Gaussi
 
 def exact_posterior(kernel: Kernel, noise_std: float, task: Task) -> Predictive:
     """Predictive distribution of a noisy observation at every input of the task, given its context."""
-    mean, covariance = exact_function_posterior(kernel, noise_std, task)
-    variance = jnp.diagonal(covariance) + noise_std**2
-    return Predictive(mean[None, :, None], jnp.sqrt(variance)[None, :, None])
+    return noisy_predictive(*exact_function_posterior(kernel, noise_std, task), noise_std)
 
 
 def exact_joint_log_prob(kernel: Kernel, noise_std: float, task: Task) -> Float[Array, ""]:
     """Joint log density of all targets, given the context."""
     mean, covariance = exact_function_posterior(kernel, noise_std, task)
-    return _log_density(task.y[:, 0] - mean, covariance, task.target_mask, noise_std)
+    return noisy_log_density(task.y[:, 0] - mean, covariance, task.target_mask, noise_std)
 
 
 def exact_log_evidence(kernel: Kernel, noise_std: NoiseStd, points: PointSet) -> Float[Array, ""]:
     """Log marginal likelihood of the points under the kernel."""
-    return _log_density(points.y[:, 0], kernel(points.x, points.x), points.mask, noise_std)
+    return noisy_log_density(points.y[:, 0], kernel(points.x, points.x), points.mask, noise_std)
 
 
 def exact_function_posterior(
     kernel: Kernel, noise_std: NoiseStd, task: Task
 ) -> tuple[Float[Array, " point"], Float[Array, "point point"]]:
-    """Posterior mean and covariance of the noise-free function at all slots, given the context."""
+    """Posterior mean and covariance of the noise-free function at all slots, given the context.
+
+    Use it once in a program, and factorise nothing else independently of it: two concurrent batches of factorisations or of
+    triangular solves can deadlock jaxlib's threads on few cores.
+    """
     prior = kernel(task.x, task.x)
     factor = jnp.linalg.cholesky(_identity_outside(prior, task.context_mask, noise_std))
     cross = jnp.where(task.context_mask[:, None], prior, 0)
-    # Solve both at once: two concurrent batched solves can deadlock jaxlib's threads on few cores.
+    # Solve both at once, for the same reason.
     solved = jax.scipy.linalg.solve_triangular(factor, jnp.column_stack([cross, task.context.y[:, 0]]), lower=True)
     whitened, observed = solved[:, :-1], solved[:, -1]
     return whitened.T @ observed, prior - whitened.T @ whitened
 
 
-def _log_density(
+def noisy_predictive(mean: Float[Array, " point"], covariance: Float[Array, "point point"], noise_std: float) -> Predictive:
+    """Predictive distribution of noisy observations of a function with this mean and covariance."""
+    variance = jnp.maximum(jnp.diagonal(covariance), 0) + noise_std**2
+    return Predictive(mean[None, :, None], jnp.sqrt(variance)[None, :, None])
+
+
+def noisy_log_density(
     residual: Float[Array, " point"], covariance: Float[Array, "point point"], mask: Bool[Array, " point"], noise_std: NoiseStd
 ) -> Float[Array, ""]:
     """Log density of the noisy observations in the mask."""

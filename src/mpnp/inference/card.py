@@ -5,19 +5,22 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mpnp.errors import RunError, first_line
-from mpnp.inference.reference import Reference
 from mpnp.models.config import ModelSettings
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.tables.columns import Schema
 
-__all__ = ["FORMAT", "VERSION", "ModelCard", "TrainingDomain"]
+__all__ = ["FORMAT", "VERSION", "ModelCard", "Reference", "TrainingDomain"]
 
 FORMAT = "mpnp-model"
 VERSION = 3
 """The newest format. Version 1 has numeric columns only, version 2 no calibration; the oldest that suffices is written."""
+
+
+NEIGHBOURS = 200
+"""Number of held-out contexts, nearest in size, that a context is compared with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +48,29 @@ class TrainingDomain:
         )
         num_tasks, num_rows, largest_context = (int(content[name]) for name in ("num_tasks", "num_rows", "largest_context"))
         return TrainingDomain(num_tasks, num_rows, low, high, largest_context)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """Sizes in rows and test statistics (`mpnp.inference.ood`) of held-out contexts, with which new contexts are compared."""
+
+    sizes: Int[np.ndarray, " context"]
+    scores: Float[np.ndarray, " context"]
+
+    def p_value(self, size: int, score: float) -> float:
+        """The share of held-out contexts of similar size that score no better. Small values mean an implausible context."""
+        distance = np.abs(np.log1p(self.sizes) - np.log1p(size))
+        near = self.scores[np.argsort(distance, kind="stable")[:NEIGHBOURS]]
+        return float((1 + np.sum(near <= score)) / (1 + len(near)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As lists of numbers."""
+        return {"sizes": self.sizes.tolist(), "scores": [round(float(score), 4) for score in self.scores]}
+
+    @staticmethod
+    def from_json(content: Any) -> "Reference":
+        """From what `to_json` made."""
+        return Reference(np.asarray(content["sizes"], int), np.asarray(content["scores"], float))
 
 
 @dataclasses.dataclass(frozen=True)

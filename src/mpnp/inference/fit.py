@@ -14,13 +14,12 @@ import numpy as np
 
 from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import Cut, assess, cut_curves
-from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.files import CARD, save_model
 from mpnp.inference.model import NUM_SAMPLES, FittedModel, load
 from mpnp.inference.ood import half_scores
 from mpnp.inference.plan import PLAN, FitPlan
 from mpnp.inference.recalibration import recalibrate_if_better
-from mpnp.inference.reference import Reference
 from mpnp.io.locks import exclusive
 from mpnp.models.config import ModelSettings
 from mpnp.models.registry import find_model

@@ -13,8 +13,8 @@ from jaxtyping import Float
 
 from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard
+from mpnp.inference.designs import find_design
 from mpnp.inference.files import load_model_files, save_model
-from mpnp.inference.future import find_design
 from mpnp.inference.ood import half_scores
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import DEFAULT_QUANTILES, Prediction

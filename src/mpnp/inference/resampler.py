@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from mpnp.errors import InputError
 from mpnp.inference.card import TrainingDomain
-from mpnp.inference.future import AbstractDesign, spread_inputs
+from mpnp.inference.designs import AbstractDesign, spread_inputs
 from mpnp.inference.predictor import pad_points, round_up
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
 from mpnp.models.base import AbstractNeuralProcess

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Query
 from mpnp.models.base import AbstractNeuralProcess, LossTerms
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
 from mpnp.nn.linear import Linear

@@ -4,7 +4,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.models.backbones.base import AbstractBackbone, Query, Tokens
 from mpnp.models.base import AbstractTokenReader, LossTerms
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tasks.task import PointSet, Task

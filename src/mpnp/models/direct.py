@@ -10,8 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.models.backbones.base import AbstractBackbone
 from mpnp.models.base import LossTerms
-from mpnp.models.build import Parts
 from mpnp.models.martingale import AbstractMartingaleNP
+from mpnp.models.parts import Parts
 from mpnp.nn.attention import ISAB
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp

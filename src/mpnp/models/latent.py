@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.models.backbones.base import AbstractBackbone
 from mpnp.models.base import AbstractNeuralProcess, LossTerms
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp

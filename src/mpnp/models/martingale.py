@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.models.backbones.base import AbstractBackbone, Query, Tokens
 from mpnp.models.base import AbstractNeuralProcess, AbstractTokenReader, LossTerms, Noise
-from mpnp.models.build import Parts
 from mpnp.models.conditional import ConditionalNP
+from mpnp.models.parts import Parts
 from mpnp.nn.attention import ISAB
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from mpnp.models.backbones.base import AbstractBackbone, Tokens
 from mpnp.models.base import AbstractNeuralProcess, LossTerms
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
 from mpnp.tasks.task import PointSet, Task

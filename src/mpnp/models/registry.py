@@ -79,7 +79,9 @@ MODELS: dict[str, ModelEntry] = {
     "mpanp-dsi": ModelEntry(SIMULTANEOUS, "attentive", 466_052, "Direct MPANP, simultaneous", "generated points (x', y')"),
     "mpanp-dse": ModelEntry(SEQUENTIAL, "attentive", 465_923, "Direct MPANP, sequential", "generated x', then y' given x'"),
     "tnp": ModelEntry(CONDITIONAL, "transformer", 184_130, "Transformer neural process", "none"),
-    "mptnp": ModelEntry(MARTINGALE, "transformer", 712_770, "Martingale posterior TNP", "generated representations", core="tnp"),
+    "mptnp": ModelEntry(
+        MARTINGALE, "transformer", 712_770, "Martingale posterior TNP", "generated representations", core="tnp"
+    ),
 }
 
 

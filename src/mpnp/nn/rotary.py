@@ -25,8 +25,8 @@ LOWEST, HIGHEST = 0.5, 64.0
 def frequencies(x_dim: int, num_heads: int, pairs_per_head: int) -> Float[np.ndarray, "head pair x_dim"]:
     """Angular frequencies on a logarithmic grid, dealt out to the heads in turn; in several dimensions in all directions.
 
-    >>> frequencies(1, 2, 2)[..., 0].round(1).tolist()
-    [[0.5, 12.7], [2.5, 64.0]]
+    >>> frequencies(1, 2, 2)[..., 0].astype(int).tolist()
+    [[0, 12], [2, 64]]
     """
     count = num_heads * pairs_per_head
     magnitudes = np.geomspace(LOWEST, HIGHEST, count)
@@ -86,8 +86,8 @@ class RotaryAttention(eqx.Module):
     def combine(self, phase: Float[Array, "*#batch query width"], *parts: Attended) -> Float[Array, "*#batch query width"]:
         """The mean of the values of all sources, as seen from each query."""
         mean = mean_of_union(parts)
-        back = self._rotate(mean.reshape(*mean.shape[:-2], -1), phase, -1)
-        return self.output_projection(back.reshape(*back.shape[:-2], -1))
+        back = self._rotate(mean.reshape(*mean.shape[:-2], phase.shape[-1]), phase, -1)
+        return self.output_projection(back.reshape(*back.shape[:-2], phase.shape[-1]))
 
     def _rotate(
         self, features: Float[Array, "*#batch point width"], phase: Float[Array, "*#batch point width"], sign: int = 1
@@ -96,6 +96,6 @@ class RotaryAttention(eqx.Module):
         first, second, cosine, sine = (
             half
             for rows in (features, phase)
-            for half in jnp.split(rows.reshape(*rows.shape[:-1], self.num_heads, -1), 2, axis=-1)
+            for half in jnp.split(rows.reshape(*rows.shape[:-1], self.num_heads, rows.shape[-1] // self.num_heads), 2, axis=-1)
         )
         return jnp.concatenate([first * cosine - sign * second * sine, second * cosine + sign * first * sine], axis=-1)

@@ -1,17 +1,19 @@
 """Engines run jobs, here or on a cluster. All of them yield the same outcomes, as jobs finish."""
 
 import abc
+import importlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 
-from mpnp.errors import unknown_name
+from mpnp.errors import InputError, unknown_name
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.jobs import Job, Outcome, perform
 from mpnp.reproduce.rows import ExperimentRow
 
-__all__ = ["AbstractEngine", "ENGINES", "SequentialEngine", "find_engine", "run_missing", "train_again"]
+__all__ = ["AbstractEngine", "ENGINES", "RayEngine", "SequentialEngine", "find_engine", "run_missing", "train_again"]
 
 
 class AbstractEngine(abc.ABC):
@@ -31,13 +33,44 @@ class SequentialEngine(AbstractEngine):
             jax.clear_caches()  # a process can map only so much compiled code, and the next model needs none of it
 
 
-def _ray() -> AbstractEngine:
-    from mpnp.reproduce.ray_engine import RayEngine  # Ray is an optional dependency
+class RayEngine(AbstractEngine):
+    """Runs one job per core on the Ray cluster, or on this machine if there is none.
 
-    return RayEngine()
+    Workers write runs and return outcomes; the caller writes records. An interrupted run resumes if the worker can see its
+    directory, as on a shared file system.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self.ray: Any = importlib.import_module("ray")
+        except ImportError:
+            raise InputError("--engine ray needs Ray; install it with: pip install 'mpnp[ray]'") from None
+        if not self.ray.is_initialized():
+            self.ray.init(log_to_driver=False)
+
+    def outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
+        # One core per job, because training keeps about one busy; one process per job, because compiled programs pile up.
+        remote = self.ray.remote(num_cpus=1, max_calls=1, max_retries=3)(_perform_remotely)
+        waiting = {remote.remote(_with_absolute_path(job).to_json()): job for job in jobs}
+        try:
+            while waiting:
+                (done,), _ = self.ray.wait(list(waiting), num_returns=1)
+                yield waiting.pop(done), Outcome.from_json(self.ray.get(done))
+        finally:
+            for task in waiting:
+                self.ray.cancel(task)
 
 
-ENGINES: dict[str, Callable[[], AbstractEngine]] = {"sequential": SequentialEngine, "ray": _ray}
+def _with_absolute_path(job: Job) -> Job:
+    """Workers do not share our working directory."""
+    return Job(job.run, job.directory.resolve(), job.tests)
+
+
+def _perform_remotely(job: dict[str, Any]) -> dict[str, Any]:
+    return perform(Job.from_json(job)).to_json()
+
+
+ENGINES: dict[str, Callable[[], AbstractEngine]] = {"sequential": SequentialEngine, "ray": RayEngine}
 
 
 def find_engine(name: str) -> AbstractEngine:

@@ -90,7 +90,7 @@ def _trend(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " point
 
 
 def _noise(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " point"]:
-    """Noise relative to the curve's standard deviation: for a fourth of all curves changing along them, for a fifth with outliers."""
+    """Noise relative to the curve's deviation; it changes along a fourth of all curves, and a fifth have outliers."""
     level_key, kind_key, draw_key, tail_key, place_key = jax.random.split(key, 5)
     level = _log_uniform(level_key, 0.01, 1.0)
     changing, outlying = jax.random.uniform(kind_key, (2,)) < jnp.array([0.25, 0.2])
@@ -122,11 +122,10 @@ class CurvePrior(AbstractTaskFamily):
         return Task(x[:, None], scaled, context & counted, target & counted)
 
     def _sizes(self, key: PRNGKeyArray) -> tuple[Int[Array, ""], Int[Array, ""]]:
-        """Small contexts are as frequent as large ones: their logarithm is uniform, from none to three quarters of all points."""
+        """Contexts of any order of magnitude are equally frequent, from none to three quarters of all points."""
         context_key, target_key = jax.random.split(key)
         most = self.max_points * 3 // 4
         num_context = jnp.floor(jnp.exp(jax.random.uniform(context_key, maxval=jnp.log(most + 1.0)))).astype(int) - 1
-        num_context = jnp.where(num_context < 2, jnp.clip(num_context, 0), num_context)
         return num_context, jax.random.randint(target_key, (), 8, self.max_points // 4 + 1)
 
     def _inputs(self, count: Int[Array, ""], key: PRNGKeyArray) -> Float[Array, " point"]:
@@ -141,7 +140,9 @@ class CurvePrior(AbstractTaskFamily):
         return jnp.select([kind == 0, kind == 1], [regular, anywhere], clustered)
 
 
-def _order(x: Float[Array, " point"], num_context: Int[Array, ""], count: Int[Array, ""], key: PRNGKeyArray) -> Int[Array, " point"]:
+def _order(
+    x: Float[Array, " point"], num_context: Int[Array, ""], count: Int[Array, ""], key: PRNGKeyArray
+) -> Int[Array, " point"]:
     """Which inputs come first, and so are the context: any, those before an end, or those around a gap."""
     kind_key, shuffle_key, flip_key, gap_key = jax.random.split(key, 4)
     unused = jnp.arange(len(x)) >= count

@@ -1,6 +1,6 @@
 """Scores of the best predictor under Student-t noise, by sampling, with the sampling error."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -62,7 +62,12 @@ def sampled_scores(
         with jax.enable_x64(True):
             tasks, kernels = jax.tree.map(to_float64, drawn)
             floor = jnp.asarray(sigma_min, jnp.float64)
-            chunks.append(jax.device_get(_score(parts, tasks, kernels, keys, floor, num_burn_in)))
+            # In separate programs: two concurrent batches of factorisations can deadlock jaxlib's threads on few cores.
+            scores = {
+                name: jax.device_get(_score(prior_of, parts, tasks, kernels, keys, floor, num_burn_in))
+                for name, prior_of in (("known", _known), ("inferred", _inferred))
+            }
+            chunks.append(scores)
     return jax.tree.map(lambda *values: np.concatenate(values), *chunks)
 
 
@@ -99,18 +104,30 @@ def _draw(
     return jax.vmap(draw)(indices)
 
 
+def _known(parts: HeavyTailedFamily, kernel: Kernel) -> AbstractUniformKernelPrior:
+    return KnownKernel(kernel)
+
+
+def _inferred(parts: HeavyTailedFamily, kernel: Kernel) -> AbstractUniformKernelPrior:
+    return parts.prior
+
+
 @eqx.filter_jit
 def _score(
+    prior_of: Callable[[HeavyTailedFamily, Kernel], AbstractUniformKernelPrior],
     parts: HeavyTailedFamily,
     tasks: Task,
     kernels: Kernel,
     keys: Key[Array, " task"],
     sigma_min: Float[Array, ""],
     num_burn_in: int,
-) -> dict[str, SampledScores]:
+) -> SampledScores:
     atoms, noise_std = noise_atoms(parts.noise), parts.process.noise_std
 
-    def score_under(prior: AbstractUniformKernelPrior, task: Task, key: PRNGKeyArray) -> SampledScores:
+    def score(numbered: tuple[Task, Kernel, PRNGKeyArray]) -> SampledScores:
+        task, kernel, key = numbered
+        prior = prior_of(parts, kernel)
+
         def chain(key: PRNGKeyArray) -> Draws:
             return sample_posterior(
                 prior, noise_std, atoms, task.context, num_burn_in=num_burn_in, num_draws=NUM_DRAWS, key=key
@@ -126,10 +143,6 @@ def _score(
             for kept in (slice(None), slice(half), slice(half, None))
         )
         return SampledScores(together, (first, second))
-
-    def score(numbered: tuple[Task, Kernel, PRNGKeyArray]) -> dict[str, SampledScores]:
-        task, kernel, key = numbered
-        return {"known": score_under(KnownKernel(kernel), task, key), "inferred": score_under(parts.prior, task, key)}
 
     return jax.lax.map(score, (tasks, kernels, keys))
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Tokens
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.attention import Attended, KeyValues, MultiHeadAttention
 from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints, SelfAttentiveEncoder
 from mpnp.nn.linear import MLP

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints
 from mpnp.tasks.task import PointSet, Task
 

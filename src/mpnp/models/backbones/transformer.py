@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Tokens
-from mpnp.models.build import Parts
+from mpnp.models.parts import Parts
 from mpnp.nn.attention import Attended, LayerNorm
 from mpnp.nn.encoders import AbstractSetEncoder, SelfAttentiveEncoder
 from mpnp.nn.linear import MLP
@@ -82,7 +82,9 @@ class TransformerBackbone(AbstractBackbone):
 
     @staticmethod
     def _layer(parts: Parts, width: int) -> Layer:
-        return Layer(parts.rotary_attention(width), parts.network(width, hidden_width=2 * width), LayerNorm(width), LayerNorm(width))
+        return Layer(
+            parts.rotary_attention(width), parts.network(width, hidden_width=2 * width), LayerNorm(width), LayerNorm(width)
+        )
 
     @staticmethod
     def set_encoder(parts: Parts, out_dim: int, depth: int) -> AbstractSetEncoder:

@@ -20,8 +20,6 @@ from mpnp.training.config import TEST_TASKS, Recipe
 from mpnp.training.evaluate import evaluate_run
 from mpnp.training.rundir import RunDirectory, load_model
 
-__all__ = ["release"]
-
 
 def release(directory: Path, out: Path, *, num_tasks: int = TEST_TASKS, num_samples: int = 10) -> dict[str, Any]:
     """Write the best model of a run to `out` in half precision, score it on test tasks, and return the record.

@@ -7,8 +7,6 @@ from jaxtyping import PRNGKeyArray
 from mpnp.evaluation.ceilings.parameters import AbstractIntegrator, LogLikelihood, ParameterPosterior, evaluate
 from mpnp.tasks.gaussian_process import AbstractUniformKernelPrior
 
-__all__ = ["PriorSampling"]
-
 
 class PriorSampling(AbstractIntegrator):
     """Importance sampling: prior draws weighted by their likelihood."""

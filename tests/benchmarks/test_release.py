@@ -7,13 +7,13 @@ import json
 import jax
 import numpy as np
 import pytest
+from release import release
 
 from helpers.command_line import call
 from helpers.documents import RESULTS
 from helpers.models import SETTINGS
 from mpnp.errors import DivergedError, InputError, RunError
 from mpnp.reproduce.paper import paper_rows
-from mpnp.reproduce.release import release
 from mpnp.tasks.registry import find_problem
 from mpnp.training import checkpoint
 from mpnp.training.config import Recipe, RunConfig
