@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import jax
 from jaxtyping import PRNGKeyArray
 
-from mpnp.errors import InputError
-from mpnp.models.config import ModelSettings
+from mpnp.models.config import MOST_DIMS, ModelSettings
 from mpnp.models.registry import BACKBONES, LIKELIHOODS, find_model
 from mpnp.nn.attention import ISAB, MultiHeadAttention
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.linear import MLP, Linear, linear
+from mpnp.options import require_count
 
 if TYPE_CHECKING:
     from mpnp.models.base import AbstractNeuralProcess
@@ -77,8 +77,8 @@ def build(
     265986
     """
     entry = find_model(name)
-    if x_dim < 1 or y_dim < 1:
-        raise InputError(f"x_dim and y_dim must be at least 1, got {x_dim} and {y_dim}")
+    for dim_name, dim in (("x_dim", x_dim), ("y_dim", y_dim)):
+        require_count(dim_name, dim, most=MOST_DIMS)
     parts = Parts.from_key(x_dim, y_dim, settings or ModelSettings(), key=key)
     assemble, backbone_type = pkgutil.resolve_name(entry.mechanism), pkgutil.resolve_name(BACKBONES[entry.backbone])
     return assemble(backbone_type, parts)
