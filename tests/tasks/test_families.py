@@ -168,7 +168,8 @@ def test_an_attribute_that_is_not_there_is_named(own_module):
 
 
 @pytest.mark.parametrize(
-    "path", ["no_such_module:family", "mpnp.no_such_module:family", ":family", ".relative:family", ":", "json:", "../json:family"]
+    "path",
+    ["no_such_module:family", "mpnp.no_such_module:family", ":family", ".relative:family", ":", "json:", "../json:family"],
 )
 def test_a_path_that_cannot_be_imported_is_named(path):
     with pytest.raises(InputError, match=f"cannot import the task family '{path}'"):

@@ -33,16 +33,18 @@ class Curves:
     def __post_init__(self) -> None:
         """Check consistency, so that a damaged file cannot lead to wrong curves."""
         counts, num_rows = np.asarray(self.counts), len(self.x)
-        whole = counts.ndim == 1 and counts.dtype.kind in "iu" and ((1 <= counts) & (counts <= num_rows)).all()
+        whole = counts.ndim == 1 and counts.dtype.kind in "iu" and ((counts >= 1) & (counts <= num_rows)).all()
         if not whole or counts.sum() != num_rows:
-            raise InputError(f"counts must be whole numbers of at least 1 that add up to {num_rows} rows, got {show(self.counts)}")
+            raise InputError(
+                f"counts must be whole numbers of at least 1 that add up to {num_rows} rows, got {show(self.counts)}"
+            )
         for what, labels in (("names", self.names), ("groups", self.groups)):
             if len(labels) != len(counts):
                 raise InputError(f"every curve needs its place in {what}: got {len(labels)} for {len(counts)} curves")
         for what, values, columns in (("x", self.x, self.columns.inputs), ("y", self.y, self.columns.outputs)):
             if values.shape != (num_rows, len(columns)) or values.dtype.kind != "f":
                 raise InputError(
-                    f"{what} must hold numbers in {num_rows} rows and {len(columns)} columns, got {values.dtype} of {values.shape}"
+                    f"{what} must hold numbers in {num_rows} rows and {len(columns)} columns, got {values.dtype}{list(values.shape)}"
                 )
 
     def __len__(self) -> int:

@@ -38,7 +38,7 @@ def load_dataset(path: Path) -> CurveDataset:
             **{name: arrays[name] for name in ARRAYS},
         )
         return CurveDataset(curves, **{name: card[name] for name in CHOICES})
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise RunError(f"{path} does not hold the curves of a run ({first_line(error)}); start the fit again") from None
 
 
