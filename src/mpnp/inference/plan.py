@@ -37,5 +37,5 @@ class FitPlan:
             return FitPlan(RunConfig.from_json(content["run"]), {**content["options"]}, content["licence"])
         except (KeyError, TypeError):
             raise RunError(
-                f"{directory} is damaged, or was begun by an older mpnp with another training procedure; remove it and start again"
+                f"{directory} is damaged, or was begun by an older mpnp with another procedure; remove it and start again"
             ) from None

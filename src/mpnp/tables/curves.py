@@ -42,10 +42,8 @@ class Curves:
             if len(labels) != len(counts):
                 raise InputError(f"every curve needs its place in {what}: got {len(labels)} for {len(counts)} curves")
         for what, values, columns in (("x", self.x, self.columns.inputs), ("y", self.y, self.columns.outputs)):
-            if values.shape != (num_rows, len(columns)) or values.dtype.kind != "f":
-                raise InputError(
-                    f"{what} must hold numbers in {num_rows} rows and {len(columns)} columns, got {values.dtype}{list(values.shape)}"
-                )
+            if values.shape != (shape := (num_rows, len(columns))) or values.dtype.kind != "f":
+                raise InputError(f"{what} must hold numbers of shape {shape}, got {values.dtype} of {values.shape}")
 
     def __len__(self) -> int:
         return len(self.counts)
