@@ -37,20 +37,30 @@ test-newest:
 	@$(NEWEST)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[dev]'
 	@$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile $(CORE_TESTS)
 
-# Ten thousand random inputs. A failing case prints the seed that replays it; CASES and MINUTES bound the work.
+# These three end with a line that says how much was tried and what failed, and stop after MINUTES; that line then says where
+# to go on (FIRST or SEED).
+
+# Ten thousand random inputs. A failing case prints the seed that replays it.
 fuzz: CASES := 10000
 fuzz: MINUTES := 60
+fuzz: FIRST := 0
 fuzz: $(VENV)/installed-dev
-	@$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --minutes $(MINUTES)
+	@$(BIN)/python benchmarks/fuzz.py --cases $(CASES) --minutes $(MINUTES) --first $(FIRST)
 
-# A hundred kills at seeded random moments; every case must end like a run that nothing disturbed. Takes up to an hour.
+# A hundred kills at seeded random moments; every case must end like a run that nothing disturbed. ONLY names some workloads.
+chaos: KILLS := 100
+chaos: MINUTES := 60
+chaos: SEED := 0
+chaos: ONLY :=
 chaos: $(VENV)/installed
-	@$(BIN)/python benchmarks/chaos.py
+	@$(BIN)/python benchmarks/chaos.py --kills $(KILLS) --minutes $(MINUTES) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
 # Seeded mistakes in a copy of the numerical core, each of which its tests must see. ONLY names some of them.
+mutants: MINUTES := 60
+mutants: FIRST :=
 mutants: ONLY :=
 mutants: $(VENV)/installed-dev
-	@$(BIN)/python benchmarks/mutants.py $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python benchmarks/mutants.py --minutes $(MINUTES) $(if $(FIRST),--first $(FIRST)) $(if $(ONLY),--only $(ONLY))
 
 lint: $(VENV)/installed-dev
 	@$(BIN)/ruff format --check --quiet .

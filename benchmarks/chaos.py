@@ -1,7 +1,8 @@
 """Kill commands at random moments, resume them, and check that nothing is lost and that the result is that of an unkilled run.
 
     python benchmarks/chaos.py                      at least 100 kills over train, fit, bayesopt and reproduce
-    python benchmarks/chaos.py --kills 10 --minutes 5
+    python benchmarks/chaos.py --kills 10 --minutes 5 --seed 3      a part of a campaign, from the cases of seed 3 on
+    python benchmarks/chaos.py --only train fit
     python benchmarks/chaos.py --replay fit-17      one case again, as printed by a failure
 
 Half of the kills come just before a change of a file, which replays exactly; the others come after a random time. After each
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from chaos_child import changes_file
 
 import mpnp
 from mpnp.errors import MpnpError
+from mpnp.io.files import environment, write_json
 from mpnp.io.tensors import load_named
 
 CHILD = Path(__file__).with_name("chaos_child.py")
@@ -211,7 +213,7 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join(["task,x,y", *rows]) + "\n")
 
 
-def cases(names: list[str], seed: int, replay: str | None) -> Any:
+def cases(names: list[str], seed: int, replay: str | None) -> Iterator[str]:
     """Names of cases, as a workload and a seed: one to replay, or an endless stream."""
     if replay is not None:
         yield replay
@@ -222,29 +224,52 @@ def cases(names: list[str], seed: int, replay: str | None) -> Any:
         number += 1
 
 
-def campaign(options: argparse.Namespace, folder: Path) -> int:
-    """Run cases until there were enough kills or the time is up; return the exit code."""
-    started, kills, failures, straight = time.monotonic(), 0, 0, {}
-    write_table(folder / "table.csv")
-    for case in cases(list(WORKLOADS), options.seed, options.replay):
-        if kills >= options.kills or time.monotonic() - started > 60 * options.minutes:
-            break
+@dataclasses.dataclass
+class Campaign:
+    """Cases of some workloads in a folder, and how they ended."""
+
+    folder: Path
+    kills: int = 0
+    ended: list[str] = dataclasses.field(default_factory=list)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
+    minutes: float = 0.0
+    straight: dict[str, Straight] = dataclasses.field(default_factory=dict)
+
+    def run(self, names: Iterable[str], kills: int, minutes: float) -> None:
+        """Run cases until there were enough kills or the time is up."""
+        started = time.monotonic()
+        write_table(self.folder / "table.csv")
+        for case in names:
+            self._run_case(case)
+            self.minutes = (time.monotonic() - started) / 60
+            if self.kills >= kills or self.minutes > minutes:
+                break
+
+    def _run_case(self, case: str) -> None:
         name = case.rpartition("-")[0]
-        workload = WORKLOADS[name]
-        if name not in straight:
-            straight[name] = run_straight(workload, folder / name)
+        if name not in self.straight:
+            self.straight[name] = run_straight(WORKLOADS[name], self.folder / name)
         try:
-            found = run_case(workload, straight[name], folder / case, case)
-            kills += found
-            print(f"{case}: {found} kills, ends like a straight run", flush=True)
+            kills = run_case(WORKLOADS[name], self.straight[name], self.folder / case, case)
+            self.kills += kills
+            print(f"{case}: {kills} kills, ends like a straight run", flush=True)
         except (ChaosError, MpnpError, ValueError) as error:
-            failures += 1
+            self.failed[case] = str(error)
             print(f"{case}: FAILED, {error}\n  replay with: python benchmarks/chaos.py --replay {case}", flush=True)
-        if case not in straight:
-            shutil.rmtree(folder / case, ignore_errors=True)
-    minutes = (time.monotonic() - started) / 60
-    print(f"{kills} kills in {minutes:.1f} minutes, {failures} failures")
-    return int(failures > 0 or (options.replay is None and kills < options.kills))
+        self.ended.append(case)
+        shutil.rmtree(self.folder / case, ignore_errors=True)
+
+    def tell(self, wanted: int) -> None:
+        """Print how the cases ended."""
+        following = int(self.ended[-1].rpartition("-")[2]) + 1
+        rest = f" (time is up; go on with --seed {following})" if self.kills < wanted else ""
+        cases = f"{self.kills} of {wanted} kills in {len(self.ended)} cases, {self.ended[0]} to {self.ended[-1]}"
+        print(f"{cases}, in {self.minutes:.1f} minutes{rest}, {len(self.failed)} failed")
+
+    def to_json(self) -> dict[str, Any]:
+        """The record of the campaign."""
+        counts = {"kills": self.kills, "cases": self.ended, "failed": self.failed, "minutes": round(self.minutes, 1)}
+        return {"kind": "chaos", **counts, "environment": environment()}
 
 
 def main() -> int:
@@ -253,11 +278,19 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="stop after this many kills (default %(default)s)")
     parser.add_argument("--minutes", type=float, default=60, help="stop after this many minutes (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="determines all moments (default %(default)s)")
+    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="NAME", help="these workloads")
     parser.add_argument("--replay", metavar="CASE", help="run one case, such as fit-17")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write a record of the campaign")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mpnp-chaos-") as folder:
         os.environ["MPNP_CACHE"] = str(Path(folder) / "programs")
-        return campaign(options, Path(folder))
+        campaign = Campaign(Path(folder))
+        campaign.run(cases(options.only, options.seed, options.replay), options.kills, options.minutes)
+    if options.out is not None:
+        write_json(options.out, campaign.to_json())
+    if options.replay is None:
+        campaign.tell(options.kills)
+    return int(bool(campaign.failed))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from training_speed import training_step
 from mpnp.io.files import read_json, write_atomically, write_json
 from mpnp.plotting.style import save_figure
 from mpnp.reproduce.budgets import HOURS
-from mpnp.reproduce.completions import digit_figures
+from mpnp.reproduce.completions import completion_figures
 from mpnp.reproduce.model_groups import PAPER_MODELS
 from mpnp.reproduce.paper import METRICS, paper_rows
 from mpnp.reproduce.tables import markdown
@@ -76,8 +76,8 @@ def draw(runs: Path) -> None:
         name: load_model(runs / "mnist" / name)[0] for name in PAPER_MODELS if RunDirectory(runs / "mnist" / name).best.exists()
     }
     num_samples = EFFORTS["mnist"].num_samples
-    packaged = digit_figures({"mpanp": load_model("mpanp-mnist")[0]}, num_samples)
-    for name, figure in (digit_figures(models, num_samples) | {"mpanp": packaged["mpanp"]}).items():
+    packaged = completion_figures("mnist", {"mpanp": load_model("mpanp-mnist")[0]}, num_samples)
+    for name, figure in (completion_figures("mnist", models, num_samples) | {"mpanp": packaged["mpanp"]}).items():
         save_figure(figure, RESULTS / f"{name}.png")
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/mutants.py                          every mutant of benchmarks/mutants.toml
     python benchmarks/mutants.py --only softmax-scale crps
+    python benchmarks/mutants.py --minutes 8 --first pseudo-loss        a part of them, in the order of the file
 
 Each mutant replaces a text in a copy of the package, never in the working tree, and runs its own tests there. It is killed if
 they fail. It has survived if they pass, and it is stale if the text to replace is no longer there exactly once: both mean that
@@ -10,6 +11,7 @@ the tests, or the file of mutants, need work.
 
 import argparse
 import dataclasses
+import math
 import os
 import shutil
 import subprocess
@@ -100,24 +102,38 @@ def copied(root: Path, source: Path) -> Laboratory:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try the mutants; returns the exit code, 0 if all were killed."""
-    parser = argparse.ArgumentParser(description="check that tests see seeded mistakes")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants only")
+    """Try the mutants; returns the exit code, 0 if all that were tried were killed."""
     mutants = read_mutants()
-    wanted = parser.parse_args(arguments).only or [mutant.name for mutant in mutants]
-    if unknown := set(wanted) - {mutant.name for mutant in mutants}:
+    names = [mutant.name for mutant in mutants]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME", default=names, help="these mutants only")
+    parser.add_argument("--first", metavar="NAME", default=names[0], help="begin with this mutant of the file")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant after this time (default: no limit)")
+    options = parser.parse_args(arguments)
+    if unknown := {*options.only, options.first} - set(names):
         parser.error(f"no mutants of these names in {FILE.name}: {', '.join(sorted(unknown))}")
-    chosen = [mutant for mutant in mutants if mutant.name in wanted]
+    chosen = [mutant for mutant in mutants[names.index(options.first) :] if mutant.name in options.only]
     with tempfile.TemporaryDirectory() as folder:
-        laboratory = copied(ROOT, Path(folder))
-        return 0 if healthy(laboratory, chosen) and all([report(laboratory, mutant) for mutant in chosen]) else 1
+        return try_all(copied(ROOT, Path(folder)), chosen, options.minutes)
 
 
-def healthy(laboratory: Laboratory, mutants: Sequence[Mutant]) -> bool:
-    """Whether all tests pass without a mutant. Otherwise their failures would prove nothing."""
-    code, output = laboratory.test(list(dict.fromkeys(test for mutant in mutants for test in mutant.tests)))
+def try_all(laboratory: Laboratory, mutants: Sequence[Mutant], minutes: float) -> int:
+    """Try mutants until the time is up, and say how many were killed; returns the exit code."""
+    started, fates = time.monotonic(), []
+    for mutant in mutants:
+        if time.monotonic() - started > 60 * minutes:
+            break
+        fates.append(healthy(laboratory, mutant) and report(laboratory, mutant))
+    rest = "" if len(fates) == len(mutants) else f" (time is up; go on with --first {mutants[len(fates)].name})"
+    print(f"{sum(fates)} killed of {len(fates)} tried, {len(mutants)} wanted{rest}")
+    return int(not all(fates))
+
+
+def healthy(laboratory: Laboratory, mutant: Mutant) -> bool:
+    """Whether the tests pass without the mutant. Otherwise their failures would prove nothing."""
+    code, output = laboratory.test(mutant.tests)
     if code != 0:
-        print(f"the tests fail without any mutant; mend them first\n{output}")
+        print(f"the tests of {mutant.name} fail without it; mend them first\n{output}", flush=True)
     return code == 0
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from helpers.documents import ROOT, code_blocks
 from mpnp.cli.main import parse
+from mpnp.cli.train import _new_run
 from mpnp.training.config import RECIPES
+from mpnp.training.rundir import PRETRAINED, RunDirectory
 
 
 def test_the_ten_lines_of_the_readme_run(monkeypatch):
@@ -124,6 +126,21 @@ def test_the_tables_in_the_documents_are_those_of_the_results():
         assert embed.embedded(text) == text, f"{document.name} is not up to date: run 'python benchmarks/embed.py'"
         shown += len(embed.PLACE.findall(text))
     assert shown > 3
+
+
+def test_every_link_to_a_file_leads_to_one():
+    dead, found = [], 0
+    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "results" / "README.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)", document.read_text()):
+            if "://" not in target:
+                found += 1
+                dead += [] if (document.parent / target).exists() else [f"{document.name}: {target}"]
+    assert dead == [] and found > 100
+
+
+def test_the_command_of_the_packaged_model_of_digits_gives_its_configuration():
+    (command,) = re.findall(r"`mpnp (train --model mpanp --task mnist [^`]*)`", (ROOT / "docs" / "images.md").read_text())
+    assert _new_run(parse(command.split()))[0] == RunDirectory(PRETRAINED / "mpanp-mnist").config()
 
 
 def test_the_table_of_recipes_is_true():

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Corrupted", "damage", "junk", "junk_text", "replace_anywhere", "require"]
+__all__ = ["Corrupted", "damage", "junk", "junk_text", "odd_array", "replace_anywhere", "require"]
 
 
 class Corrupted(Exception):
@@ -55,6 +55,12 @@ def damage(rng: np.random.Generator, content: bytes) -> bytes:
         else:
             damaged[place : place + length] = rng.bytes(length)
     return bytes(damaged)
+
+
+def odd_array(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """An array with another length, shape, type or size of numbers."""
+    odd = [array, array[1:], array[None], -array, array.astype(np.float32), array.astype(np.int64), np.full_like(array, 2**40)]
+    return odd[rng.integers(len(odd))]
 
 
 def replace_anywhere(rng: np.random.Generator, content: Any, value: Any) -> Any:

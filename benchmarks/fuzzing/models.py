@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzzing.junk import damage, junk, replace_anywhere, require
-from fuzzing.place import MODELS, copy
+from fuzzing.junk import damage, junk, odd_array, replace_anywhere, require
+from fuzzing.place import FIT, MODELS, copy
 from mpnp.errors import MpnpError
 from mpnp.inference.files import read_card
+from mpnp.inference.fit import unfinished_curves, unfinished_plan
 from mpnp.inference.model import load
+from mpnp.io.tensors import load_named, save_named
 from mpnp.training.rundir import RunDirectory, load_model
 
 __all__ = ["CASES"]
@@ -71,4 +73,24 @@ def run(rng: np.random.Generator, folder: Path) -> None:
     load_model(directory.path)
 
 
-CASES = (weights, card, card, run)
+def fit(rng: np.random.Generator, folder: Path) -> None:
+    """An unfinished fit whose plan, or whose curves, have anything at any place."""
+    copy(folder, FIT)
+    training = folder / FIT / "training"
+    if rng.random() < 0.5:
+        plan = training / "plan.json"
+        _write_json(plan, replace_anywhere(rng, json.loads(plan.read_text()), junk(rng)))
+    else:
+        header, arrays = load_named(training / "table.safetensors")
+        name = list(arrays)[rng.integers(len(arrays))]
+        arrays[name] = odd_array(rng, arrays[name])
+        odd = junk(rng)
+        finite = not isinstance(odd, float) or np.isfinite(odd)  # headers are strict JSON
+        header = replace_anywhere(rng, header, odd) if finite and rng.random() < 0.5 else header
+        save_named(training / "table.safetensors", arrays, header)
+    plan, curves = unfinished_plan(folder / FIT), unfinished_curves(folder / FIT)
+    require(plan is not None and len(plan.choices()) > 9, "the choices of a fit are incomplete")
+    require(curves.counts.sum() == len(curves.x) == len(curves.y), "curves are inconsistent")
+
+
+CASES = (weights, card, card, run, fit)

@@ -1,5 +1,6 @@
 """A directory with small models and tables, which cases copy and damage."""
 
+import dataclasses
 import functools
 import shutil
 import tempfile
@@ -9,18 +10,24 @@ import jax
 import numpy as np
 
 from mpnp.inference.card import ModelCard, Reference, TrainingDomain
+from mpnp.inference.fit import FitOptions
 from mpnp.inference.model import FittedModel
+from mpnp.inference.plan import FitPlan
 from mpnp.models.build import build
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
+from mpnp.tables.curves import Curves
+from mpnp.tables.dataset import CurveDataset
+from mpnp.tables.storage import save_dataset
+from mpnp.tasks.registry import TABLE
 from mpnp.training import checkpoint
 from mpnp.training.config import RunConfig
 from mpnp.training.rundir import RunDirectory
 
-__all__ = ["MODELS", "place", "small_model"]
+__all__ = ["FIT", "MODELS", "copy", "place", "small_model"]
 
 SETTINGS = ModelSettings(width=8, num_heads=2, encoder_depth=1, latent_depth=1, decoder_depth=1, num_pseudo=3)
-MODELS = ("cnp", "mpnp")
+MODELS, FIT = ("cnp", "mpnp"), "unfinished"
 PROGRESS = {"step": 0, "best_score": -1.0, "best_step": 1, "cpu_seconds": 1.0, "wall_seconds": 1.0}
 
 
@@ -52,12 +59,22 @@ def place() -> Path:
         checkpoint.save(run.best, config.build_model(), header)
         run.timing.write_text('{"step": 0, "cpu_seconds": 1.0, "wall_seconds": 1.0}\n')
         run.metrics.write_text('{"step": 0, "validation": {"task": -1.0}}\n')
+    _unfinished_fit(folder / FIT / "training")
     (folder / "context.csv").write_text("hour,temp\n1,12\n5,20\n")
     (folder / "at.csv").write_text("hour\n2\n3\n")
     rows = [f"{day},{hour},{10 + day + hour}" for day in range(9) for hour in range(4)]
     (folder / "table.csv").write_text("\n".join(["day,hour,temp", *rows]) + "\n")
     (folder / "file").touch()
     return folder
+
+
+def _unfinished_fit(training: Path) -> None:
+    """What a fit that was killed in its first step leaves behind."""
+    rng, options = np.random.default_rng(0), FitOptions("cnp", steps=9)
+    curves = Curves.from_pairs([(np.arange(6.0), rng.normal(size=6)) for _ in range(20)])
+    run = RunConfig("cnp", TABLE, recipe=options.recipe(), settings=SETTINGS, own_dims=(1, 1))
+    save_dataset(RunDirectory(training).table, CurveDataset(curves, mixing=options.mixing))
+    FitPlan(run, dataclasses.asdict(options)).write(training)
 
 
 def copy(folder: Path, *names: str) -> None:

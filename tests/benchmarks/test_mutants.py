@@ -1,10 +1,12 @@
 """The list of mutants fits the code, and each fate is told from the others."""
 
+import dataclasses
+import math
 import re
 from pathlib import Path
 
 import pytest
-from mutants import BROKEN, KILLED, ROOT, STALE, SURVIVED, Laboratory, Mutant, read_mutants
+from mutants import BROKEN, KILLED, ROOT, STALE, SURVIVED, Laboratory, Mutant, read_mutants, try_all
 
 MUTANTS = read_mutants()
 
@@ -49,3 +51,14 @@ def test_fates_are_told_apart_and_the_copy_is_whole_again(laboratory, old, new, 
     before = copy.read_text()
     got, _ = laboratory.run(Mutant("some", "__init__.py", old, new, tests, "a mistake"))
     assert (got, copy.read_text()) == (verdict, before)
+
+
+def test_the_last_line_counts_and_says_where_to_go_on(laboratory, capsys):
+    mutants = [Mutant(name, "__init__.py", "a + b", "a * b", ["test_adder.py"], "a mistake") for name in ("one", "two")]
+    assert try_all(laboratory, mutants, math.inf) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 killed of 2 tried, 2 wanted"
+    assert try_all(laboratory, mutants, -1) == 0
+    assert capsys.readouterr().out == "0 killed of 0 tried, 2 wanted (time is up; go on with --first one)\n"
+    survivor = dataclasses.replace(mutants[1], new="a - b")
+    assert try_all(laboratory, [mutants[0], survivor], math.inf) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 killed of 2 tried, 2 wanted"

@@ -1,5 +1,6 @@
 """Interrupted fits: they end as if nothing had happened, and refuse to become another fit."""
 
+import json
 import os
 import shutil
 
@@ -94,6 +95,15 @@ def test_a_fit_in_use_by_another_process_is_left_to_it(here):
         with exclusive(here / "unfinished"):
             answer = call("fit", *command)
         assert answer.code == 3 and "unfinished is in use by another process" in answer.err
+
+
+@pytest.mark.parametrize("options", ["no", [], {"steps": "many"}, {"step": 20}, {"seed": -1}], ids=str)
+def test_a_damaged_plan_is_refused(options, here):
+    plan = here / "unfinished" / "training" / "plan.json"
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"options": options}))
+    for more in ((), ("--steps", 20)):
+        answer = call("fit", *more, "--resume", "unfinished")
+        assert answer.code == 3 and "unfinished/training is damaged" in answer.err and answer.err.count("\n") == 1
 
 
 def test_a_fit_killed_before_its_plan_was_written_can_be_started_again(here):

@@ -91,6 +91,18 @@ def test_a_command_whose_user_names_the_family_imports_it(command):
     assert (answer.code, answer.err) == (0, "") and MODULE in sys.modules
 
 
+@pytest.mark.parametrize(
+    "task", ["../../secret", ":../../secret", "a:../../secret", "images/../../secret", "x" * 300, f"a:{'x' * 300}"]
+)
+def test_the_name_of_a_task_leads_to_no_file_outside_the_run(task, place):
+    (place / "secret.json").write_text('{"secret": 1}')
+    (place / "run" / "scores").mkdir(exist_ok=True)
+    change_config(place, task=task, own_dims=[1, 1])
+    for arguments in (*READERS.values(), ("train", "--model", "cnp", "--task", task, "--out", "new")):
+        answer = call(*arguments)
+        assert answer.code in (2, 3) and answer.err.count("\n") == 1 and 'secret": 1' not in answer.out
+
+
 def test_resuming_with_another_family_is_refused(place):
     (place / "another_family.py").write_text(SOURCE)
     before = files(place / "run")

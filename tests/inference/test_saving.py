@@ -9,6 +9,7 @@ import pytest
 
 from helpers.fitted_models import fitted
 from mpnp.errors import RunError
+from mpnp.inference.files import keep_check
 from mpnp.inference.model import load
 from mpnp.io.locks import exclusive
 
@@ -72,6 +73,14 @@ def test_a_damaged_model_can_be_replaced(models, tmp_path):
     shutil.copy(tmp_path / "model.safetensors", tmp_path / "next.safetensors")
     models[1].save(tmp_path)
     assert answers(load(tmp_path)) == answers(models[1])
+
+
+def test_a_check_is_not_written_into_a_card_that_another_process_may_replace(models, tmp_path):
+    models[0].save(tmp_path)
+    with exclusive(tmp_path), pytest.raises(RunError, match="in use by another process"):
+        keep_check(tmp_path, {})
+    keep_check(tmp_path, {"tasks": 3})
+    assert load(tmp_path).card.about["check"] == {"tasks": 3}
 
 
 def test_a_directory_in_use_is_not_saved_to(models, tmp_path):

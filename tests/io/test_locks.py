@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from mpnp.errors import RunError
+from mpnp.io import locks
 from mpnp.io.files import write_atomically
 from mpnp.io.locks import exclusive
 
@@ -72,6 +73,21 @@ def test_a_lock_makes_its_directory_and_keeps_what_is_in_it(tmp_path):
     with exclusive(tmp_path / "new" / "run"):
         (tmp_path / "new" / "run" / "file").touch()
     assert (tmp_path / "new" / "run" / "file").exists()
+
+
+def test_a_directory_that_was_removed_while_it_was_being_locked_is_made_and_locked_again(tmp_path, monkeypatch):
+    directory, lock = tmp_path / "run", locks.lock
+
+    def lock_what_is_removed(handle):
+        monkeypatch.setattr(locks, "lock", lock)
+        directory.rmdir()
+        lock(handle)
+
+    monkeypatch.setattr(locks, "lock", lock_what_is_removed)
+    with exclusive(directory):
+        assert directory.is_dir()
+        with pytest.raises(RunError, match="in use by another process"), exclusive(directory):
+            pass
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):

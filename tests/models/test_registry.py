@@ -61,7 +61,7 @@ def test_encoder_width_enlarges_the_encoder_alone():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_wrong_settings_are_refused(name):
-    with pytest.raises(InputError, match="x_dim and y_dim must be at least 1"):
+    with pytest.raises(InputError, match=r"[xy]_dim must be a whole number of at least 1"):
         build(name, key=jax.random.key(0), x_dim=0)
 
 

@@ -1,7 +1,8 @@
-"""Experiments without the search for matching sizes."""
+"""Experiments without the search for matching sizes, and a folder of official image files."""
 
 import pytest
 
+from helpers.image_files import folder as folder
 from mpnp.reproduce import experiments
 
 

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from helpers.image_files import write_digits, write_faces
 from helpers.models import small_model, small_task
 from helpers.reproduction import MadeUp, campaign_in
 from mpnp.bayesopt import GaussianProcess, Kernel, strategies
+from mpnp.datasets.prepared import store_of
+from mpnp.datasets.registry import prepare
 from mpnp.errors import InputError
 from mpnp.evaluation.scoring import make_scorer
 from mpnp.io.files import read_json
@@ -140,6 +143,30 @@ def test_posteriors_are_drawn_of_trained_models(tmp_path, monkeypatch):
     written = [path for name in ("posterior-samples", "direct") for path in write(name, campaign) if path.suffix == ".png"]
     assert [path.stem for path in written] == ["posterior-samples-mpanp-rbf", "direct-mpanp-dsi-rbf", "direct-mpanp-dse-rbf"]
     assert shown == [("ISAB", 1, 2), ("SimultaneousGenerator", 1, 2), ("SequentialGenerator", 1, 2)]
+
+
+def test_digits_and_faces_are_completed_by_trained_models_and_faces_stay_out_of_the_results(folder, tmp_path):
+    write_digits(folder)
+    write_faces(folder, zipped=False)
+    for name in ("mnist", "celeba"):
+        prepare(name, folder)
+    campaign = campaign_in(tmp_path)
+    lines = [line for line in EXPERIMENTS["images"].rows(campaign.budget) if line.model in ("cnp", "mpanp")]
+    plant(campaign, lines)
+    written = figures.image_figures(campaign, lines)
+    assert all(path.is_file() for path in written)
+    assert [path.name for path in written if campaign.out in path.parents] == [
+        "images-models-78.png",
+        "images-models-196.png",
+        "images-mpanp.png",
+    ]
+    assert [path.name for path in written if campaign.runs in path.parents] == [
+        "images-celeba-models-102.png",
+        "images-celeba-models-256.png",
+        "images-celeba-mpanp.png",
+    ]
+    shutil.rmtree(store_of("celeba"))
+    assert figures.image_figures(campaign, lines) == written[:3]
 
 
 def test_figures_from_records_alone(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from mpnp.errors import InputError
-from mpnp.inference.fit import FitOptions
 from mpnp.tables.augment import can_mix, mean_curve, mix_curves
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -89,4 +88,4 @@ def test_only_training_curves_of_one_input_are_mixed():
 @pytest.mark.parametrize("share", [1.0, -0.1, float("nan")])
 def test_a_share_that_makes_no_sense_is_refused(share):
     with pytest.raises(InputError, match="mixing must be at least 0 and below 1"):
-        FitOptions(mixing=share)
+        CurveDataset(many_curves(), mixing=share)

@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import solve_ivp
 
-from mpnp.errors import InputError, RunError
-from mpnp.io import store
+from mpnp.errors import InputError
 from mpnp.tasks.predator_prey import problems as predator_prey
 from mpnp.tasks.predator_prey.gillespie import Rates, sample_events, simulate
 from mpnp.tasks.predator_prey.ode import LotkaVolterraRates, MayRates, VariedPredation, follow
@@ -204,24 +203,3 @@ def test_trajectories_are_simulated_once_and_kept(tmp_path, monkeypatch):
         assert part.events.shape == (size, 100, 3)
     np.testing.assert_array_equal(first.test.events, second.test.events)
     assert not np.array_equal(first.validation.events, first.test.events)
-
-
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-
-def test_a_store_is_whole_or_absent(tmp_path, monkeypatch):
-    directory = tmp_path / "set"
-    assert store.load_arrays(directory) is None
-    store.save_arrays(directory, {"a": np.arange(3)}, {"what": "a"})
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "write_json", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            store.save_arrays(directory, {"a": np.zeros(3)}, {})
-    arrays, about = store.load_arrays(directory)
-    assert arrays["a"].tolist() == [0, 1, 2] and about == {"what": "a"}
-    assert [path.name for path in tmp_path.iterdir()] == ["set"]
-    (directory / "a.npy").write_bytes(b"nonsense")
-    with pytest.raises(RunError, match="is damaged"):
-        store.load_arrays(directory)

@@ -135,6 +135,9 @@ def _show(campaign: "Campaign", experiment: "Experiment") -> None:
             print(path.read_text())
     for path in paths:
         print(f"wrote {path}")
+    blocked = [row for row in experiment.shown(rows) if campaign.records(row)]
+    for obstacle in dict.fromkeys(filter(None, map(campaign.obstacle, blocked))):
+        print(f"{experiment.name}: figures are left out, {obstacle}")
     if gone := list(dict.fromkeys(row.label for row in campaign.without_runs(experiment.shown(rows)))):
         again = f"mpnp reproduce {experiment.name} --budget {campaign.budget.name} --retrain"
         print(f"{experiment.name}: no figures of {', '.join(gone)}, whose runs are gone; '{again}' makes them again")

@@ -14,7 +14,7 @@ from mpnp.errors import InputError
 from mpnp.inference.predictor import Predictor
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.options import require_seed
+from mpnp.options import require_count, require_seed
 from mpnp.plotting.style import STYLE
 from mpnp.tasks.images import colours, positions
 from mpnp.tasks.task import PointSet
@@ -80,6 +80,7 @@ def read_keep(text: str, num_pixels: int) -> int:
 
 def choose_pixels(height: int, width: int, count: int, seed: int) -> Bool[np.ndarray, "height width"]:
     """A mask of `count` random pixels."""
+    require_count("count", count, most=height * width)
     require_seed(seed)
     shown = np.zeros(height * width, bool)
     shown[np.random.default_rng(seed).permutation(height * width)[:count]] = True

@@ -12,10 +12,11 @@ import numpy as np
 from mpnp.errors import RunError, first_line
 from mpnp.inference.card import ModelCard, TrainingDomain
 from mpnp.io.files import read_json, write_json
+from mpnp.io.locks import exclusive
 from mpnp.io.tensors import read_card as read_header
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
-from mpnp.tasks.registry import TABLE, task_dims, task_reach
+from mpnp.tasks.registry import TABLE, is_own_family, task_dims, task_reach
 from mpnp.training.config import read_own_dims
 from mpnp.training.rundir import PRETRAINED, RunDirectory, find_run, load_model
 
@@ -94,8 +95,9 @@ def keep_check(directory: Path, summary: Mapping[str, Any]) -> Path | None:
     if not card.is_file():
         write_json(RunDirectory(directory).check, summary)
         return RunDirectory(directory).check
-    content = read_json(card)
-    write_json(card, {**content, "about": {**content["about"], "check": dict(summary)}})
+    with exclusive(directory):  # a save in between would be undone
+        content = read_json(card)
+        write_json(card, {**content, "about": {**content["about"], "check": dict(summary)}})
     return card
 
 
@@ -140,13 +142,13 @@ def _run_card(directory: Path) -> ModelCard:
         if config["task"] == TABLE:
             raise RunError(f"{directory} is part of an unfinished fit; finish it with 'mpnp fit --resume', then load the model")
         return _describe(run, config, read_header(run.validated()))
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, OSError) as error:  # an OSError for names that no file can have
         raise RunError(f"{directory} is damaged, or was written by another version of mpnp ({first_line(error)})") from None
 
 
 def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str, Any]) -> ModelCard:
     """The card of a run, from its configuration and the header of its best checkpoint."""
-    x_dim, y_dim = read_own_dims(config) or task_dims(config["task"])
+    x_dim, y_dim = (is_own_family(config["task"]) and read_own_dims(config)) or task_dims(config["task"])
     low, high, slots = task_reach(config["task"])
     num_tasks = config["recipe"]["batch_size"] * header["progress"]["best_step"]
     return ModelCard(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mpnp.errors import InputError, RunError
+from mpnp.errors import InputError, RunError, first_line
 from mpnp.inference.assess import Cut, assess, cut_curves
 from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.files import CARD, save_model
@@ -64,8 +64,6 @@ class FitOptions:
         find_model(self.model)
         if not 0 < self.max_minutes < math.inf:
             raise InputError(f"max_minutes must be positive and finite, got {self.max_minutes}")
-        if not 0 <= self.mixing < 1:
-            raise InputError(f"mixing must be at least 0 and below 1, got {self.mixing}")
 
     def recipe(self) -> Recipe:
         """The training recipe, with the maximum number of steps."""
@@ -144,7 +142,13 @@ def resume_fit(out: str | Path, *, licence: str | None = None, quiet: bool = Fal
 
 def unfinished_plan(out: str | Path) -> FitPlan | None:
     """The plan of the fit to resume; None if there is none."""
-    return FitPlan.read(Path(out) / TRAINING) if has_unfinished_fit(out) else None
+    if not has_unfinished_fit(out):
+        return None
+    plan = FitPlan.read(Path(out) / TRAINING)
+    try:
+        return dataclasses.replace(plan, options=dataclasses.asdict(FitOptions(**plan.options)))
+    except (TypeError, InputError) as error:
+        raise RunError(f"the plan of {Path(out) / TRAINING} is damaged ({first_line(error)}); restore it from a copy") from None
 
 
 def has_unfinished_fit(out: str | Path) -> bool:

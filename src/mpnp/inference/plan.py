@@ -34,8 +34,8 @@ class FitPlan:
         """Read what `write` wrote."""
         content = read_json(directory / PLAN)
         try:
-            return FitPlan(RunConfig.from_json(content["run"]), dict(content["options"]), content["licence"])
+            return FitPlan(RunConfig.from_json(content["run"]), {**content["options"]}, content["licence"])
         except (KeyError, TypeError):
             raise RunError(
-                f"{directory} was begun by an older mpnp with another training procedure; remove it and start again"
+                f"{directory} is damaged, or was begun by an older mpnp with another procedure; remove it and start again"
             ) from None

@@ -82,6 +82,8 @@ class Predictor:
     def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
         """Condition on one context and predict at the targets. A seed replaces the predictor's own."""
         self._check(context, x_target)
+        if seed is not None:
+            require_seed(seed)
         return jax.device_put(self._in_chunks(context, x_target, self._key if seed is None else jax.random.key(seed)))
 
     def _in_chunks(self, context: PointSet, x_target: Targets, key: PRNGKeyArray) -> Predictive:

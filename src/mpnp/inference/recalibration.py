@@ -10,6 +10,7 @@ from mpnp.errors import InputError
 from mpnp.inference.assess import Cut, cut_curves
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.nn.likelihoods.calibration import Calibration
+from mpnp.options import require_seed
 from mpnp.tables.curves import Curves
 from mpnp.tables.points import context_points, target_inputs
 
@@ -41,6 +42,7 @@ def learn_calibration(std: Float[np.ndarray, " point"], error: Float[np.ndarray,
 
 def recalibrate(model: FittedModel, curves: Curves, *, seed: int = 0) -> FittedModel:
     """The model with standard deviations corrected on curves that it has not been trained on."""
+    require_seed(seed)
     about, seen = model.card.about, model.card.seen
     cuts = cut_curves(
         curves,

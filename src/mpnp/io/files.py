@@ -50,7 +50,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         handle, temporary = _open_temporary(path)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}; choose a directory you may write to") from None
-    with os.fdopen(handle, "wb") as file, whole_or_not_at_all(path, lambda: os.unlink(temporary)):
+    # In this order, because closing a file writes what is left in its buffer, and fails if the disk is full.
+    with whole_or_not_at_all(path, lambda: os.unlink(temporary)), os.fdopen(handle, "wb") as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())

@@ -33,26 +33,34 @@ def exclusive(directory: Path) -> Iterator[None]:
     The lock is on the directory itself, so it leaves no file behind. Some network file systems have no locks; there, the
     directory is used without one.
     """
+    handle = _claimed(directory)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise RunError(f"cannot write {directory}: {error.strerror}; choose a directory you may write to") from None
-    try:
-        _claim(handle, directory)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                directory.rmdir()  # fails unless it is empty
+        yield
     finally:
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # fails unless it is empty
         os.close(handle)
+
+
+def _claimed(directory: Path) -> int:
+    """A handle of the locked directory."""
+    while True:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            handle = os.open(directory, os.O_RDONLY)
+        except OSError as error:
+            raise RunError(f"cannot write {directory}: {error.strerror}; choose a directory you may write to") from None
+        _claim(handle, directory)
+        if os.path.isdir(directory) and os.path.samestat(os.fstat(handle), os.stat(directory)):
+            return handle
+        os.close(handle)  # the process that held the lock removed the directory meanwhile
 
 
 def _claim(handle: int, directory: Path) -> None:
     try:
         lock(handle)
     except BlockingIOError:
+        os.close(handle)
         raise RunError(
             f"{directory} is in use by another process, which is training or writing there; wait for it or stop it, or choose "
             "another directory"

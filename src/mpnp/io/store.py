@@ -1,20 +1,22 @@
 """Data sets on disk: named arrays in a folder, written atomically and read through memory maps."""
 
+import contextlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpnp.errors import RunError
-from mpnp.io.files import read_json, whole_or_not_at_all, write_json
+from mpnp.errors import RunError, first_line
+from mpnp.io.files import read_json, write_atomically, write_json
+from mpnp.io.locks import exclusive
 
 __all__ = ["cache_folder", "data_directory", "load_arrays", "save_arrays"]
 
-VARIABLE, ABOUT, ARRAYS = "MPNP_DATA", "about.json", "arrays"
+VARIABLE, ABOUT, ARRAYS, FOLDER = "MPNP_DATA", "about.json", "arrays", "folder"
 
 
 def data_directory() -> Path:
@@ -23,35 +25,47 @@ def data_directory() -> Path:
 
 
 def save_arrays(directory: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Write arrays and their description as one folder, atomically. Replaces what was there."""
+    """Write arrays and their description as one change: whoever reads gets the old data set until the new one is complete."""
+    folder = directory / secrets.token_hex(4)
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
-    except OSError as error:
-        raise RunError(f"cannot write {directory}: {error.strerror}; choose a folder with {VARIABLE}") from None
-    with whole_or_not_at_all(directory, lambda: shutil.rmtree(temporary)):
-        for name, array in arrays.items():
-            with (temporary / f"{name}.npy").open("wb") as file:
-                np.save(file, array, allow_pickle=False)
-                os.fsync(file.fileno())
-        write_json(temporary / ABOUT, {**about, ARRAYS: sorted(arrays)})
-        temporary.chmod(0o755)
-        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".old.") as old:
-            if directory.exists():
-                os.replace(directory, Path(old) / directory.name)
-            os.replace(temporary, directory)
+        with exclusive(folder):  # shows other processes that it is not abandoned
+            for name, array in arrays.items():
+                write_atomically(folder / f"{name}.npy", lambda file, array=array: np.save(file, array, allow_pickle=False))
+            write_json(directory / ABOUT, {**about, ARRAYS: sorted(arrays), FOLDER: folder.name})
+    finally:
+        _remove_outdated(directory)
+
+
+def _remove_outdated(directory: Path) -> None:
+    """Remove all arrays but those that the description names and those that a living process is writing."""
+    for folder in filter(Path.is_dir, directory.glob("*")):
+        with contextlib.suppress(RunError), exclusive(folder):
+            if _description(directory).get(FOLDER) != folder.name:
+                shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        directory.rmdir()  # fails unless it is empty
 
 
 def load_arrays(directory: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
     """Read what `save_arrays` wrote; None if the folder does not exist."""
-    if not (directory / ABOUT).is_file():
+    if not (about := _description(directory)):
         return None
     try:
-        about = read_json(directory / ABOUT)
+        folder = directory / about.pop(FOLDER, "")  # older versions kept the arrays beside their description
         names = about.pop(ARRAYS)
-        return {name: np.load(directory / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}, about
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        raise RunError(f"{directory} is damaged ({error}); delete it and prepare the data again") from None
+        return {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}, about
+    except (OSError, ValueError, EOFError, KeyError, TypeError) as error:
+        raise RunError(f"{directory} is damaged ({first_line(error)}); delete it and prepare the data again") from None
+
+
+def _description(directory: Path) -> dict[str, Any]:
+    """What is said of the data set and where its arrays are; empty if there is none."""
+    if not (directory / ABOUT).is_file():
+        return {}
+    about = read_json(directory / ABOUT)
+    if not isinstance(about, dict):
+        raise RunError(f"{directory / ABOUT} is damaged; delete {directory} and prepare the data again")
+    return about
 
 
 def cache_folder(variable: str, name: str) -> Path:

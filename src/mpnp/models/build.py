@@ -5,11 +5,11 @@ import pkgutil
 import jax
 from jaxtyping import PRNGKeyArray
 
-from mpnp.errors import InputError
 from mpnp.models.base import AbstractNeuralProcess
-from mpnp.models.config import ModelSettings
+from mpnp.models.config import MOST_DIMS, ModelSettings
 from mpnp.models.parts import Parts
 from mpnp.models.registry import BACKBONES, find_model
+from mpnp.options import require_count
 
 __all__ = ["build", "num_parameters"]
 
@@ -24,8 +24,8 @@ def build(
     265986
     """
     entry = find_model(name)
-    if x_dim < 1 or y_dim < 1:
-        raise InputError(f"x_dim and y_dim must be at least 1, got {x_dim} and {y_dim}")
+    for dim_name, dim in (("x_dim", x_dim), ("y_dim", y_dim)):
+        require_count(dim_name, dim, most=MOST_DIMS)
     parts = Parts.from_key(x_dim, y_dim, settings or ModelSettings(), key=key)
     assemble, backbone_type = pkgutil.resolve_name(entry.mechanism), pkgutil.resolve_name(BACKBONES[entry.backbone])
     return assemble(backbone_type, parts)

@@ -6,13 +6,13 @@ from mpnp.errors import InputError, unknown_name
 from mpnp.models.registry import LIKELIHOODS
 from mpnp.options import option, require_fields
 
-__all__ = ["BOUNDS", "ModelSettings"]
+__all__ = ["BOUNDS", "MOST_DIMS", "ModelSettings"]
 
 BOUNDS = ("iwae", "elbo")
 """Names of the bounds on the log evidence that latent models can maximise; `mpnp.models.latent` defines them."""
 
 
-WIDEST, DEEPEST = 16_384, 100
+WIDEST, DEEPEST, MOST_DIMS = 16_384, 100, 10_000
 """Limits on networks. A card or configuration from a stranger must not keep the machine busy with an absurd one."""
 
 

@@ -11,34 +11,32 @@ from mpnp.models.base import AbstractNeuralProcess
 from mpnp.tasks.images import CompletionFamily
 from mpnp.tasks.registry import find_problem
 
-__all__ = ["digit_figures"]
+__all__ = ["completion_figures"]
 
-SHOWN = (78, 196)
-"""Numbers of context pixels: a tenth and a quarter of a digit."""
+SHARES = (10, 4)
+"""A tenth and a quarter of the pixels are shown."""
 
 
-def digit_figures(models: Mapping[str, AbstractNeuralProcess], num_samples: int) -> dict[str, Figure]:
-    """An MNIST test digit completed by every model from few and from more pixels, and two digits completed by MPANP.
-
-    Only digits are shown: the licence of the face data set does not allow publishing its images.
-    """
+def completion_figures(name: str, models: Mapping[str, AbstractNeuralProcess], num_samples: int) -> dict[str, Figure]:
+    """A test image of a set completed by every model from few and from more pixels, and two images completed by MPANP."""
     if not models:
         return {}
-    height, width, _ = shape = image_shape("mnist")
-    family = find_problem("mnist").test
+    height, width, _ = shape = image_shape(name)
+    family = find_problem(name).test
     assert isinstance(family, CompletionFamily)
-    digits = np.asarray(family.pixels[:2]).reshape(2, *shape)
+    images = np.asarray(family.pixels[:2]).reshape(-1, *shape)
+    counts = [height * width // share for share in SHARES]
     figures = {}
-    for count in SHOWN:
+    for count in counts:
         shown = choose_pixels(height, width, count, seed=0)
-        rows = {name.upper(): complete(model, digits[0], shown, num_samples=num_samples) for name, model in models.items()}
+        rows = {label.upper(): complete(model, images[0], shown, num_samples=num_samples) for label, model in models.items()}
         figures[f"models-{count}"] = completion_figure(rows)
     if "mpanp" in models:
         rows = {
             f"{count} pixels": complete(
-                models["mpanp"], digit, choose_pixels(height, width, count, seed=number), num_samples=num_samples
+                models["mpanp"], image, choose_pixels(height, width, count, seed=number), num_samples=num_samples
             )
-            for number, (digit, count) in enumerate(zip(digits, SHOWN, strict=True))
+            for number, (image, count) in enumerate(zip(images, counts, strict=False))
         }
         figures["mpanp"] = completion_figure(rows)
     return figures

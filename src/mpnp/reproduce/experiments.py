@@ -151,7 +151,7 @@ _ALL = (
     _table(TableView("finite-data", "1-D regression from finite training sets"), _finite_data, figures.finite_data_figure),
     _table(TableView("size-matched", "Baselines enlarged to the martingale models' size", "size-matched"), _size_matched),
     _table(TableView("4d", "4-D regression", "4d", differences=False, remark=ABOVE_ITS_ORACLE), _four_dimensional),
-    _table(TableView("images", "Image completion", "images"), _images, figures.image_figures, shown=figures.digit_rows),
+    _table(TableView("images", "Image completion", "images"), _images, figures.image_figures, shown=figures.completed_rows),
     _table(
         TableView("predator-prey", "Predators and prey", "predator-prey", remark=OVERLAPPING),
         _predator_prey,

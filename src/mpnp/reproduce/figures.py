@@ -13,7 +13,7 @@ from mpnp.models.registry import MODELS
 from mpnp.plotting.style import STYLE, save_figure
 from mpnp.plotting.tasks import plot_posterior
 from mpnp.reproduce.campaign import Campaign
-from mpnp.reproduce.completions import digit_figures
+from mpnp.reproduce.completions import completion_figures
 from mpnp.reproduce.model_groups import ATTENTIVE_MODELS, POOLED_MODELS
 from mpnp.reproduce.reference_scores import find_ceiling
 from mpnp.reproduce.rows import ExperimentRow
@@ -21,7 +21,7 @@ from mpnp.tasks.registry import find_problem
 from mpnp.training.rundir import load_model
 
 __all__ = [
-    "digit_rows",
+    "completed_rows",
     "direct_figures",
     "direct_rows",
     "finite_data_figure",
@@ -155,21 +155,33 @@ def _posteriors(campaign: Campaign, rows: Sequence[ExperimentRow], name: str) ->
 
 
 def image_figures(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:
-    """Digits completed by every model trained on MNIST."""
-    folders = campaign.trained(digit_rows(rows))
-    models = {label: load_model(folder)[0] for label, folder in folders.items()}
-    figures = digit_figures(models, campaign.budget.efforts["mnist"].num_samples)
-    return save_figures(campaign, {f"images-{name}": figure for name, figure in figures.items()})
+    """Digits and faces completed by every model trained on them.
+
+    Faces are written beside the runs, not beside the records: their licence does not allow publishing them.
+    """
+    folders = {"mnist": campaign.folder, "celeba": campaign.runs / campaign.budget.name}
+    paths = []
+    for name, folder in folders.items():
+        trained = campaign.trained([row for row in completed_rows(rows) if row.task == name and not campaign.obstacle(row)])
+        models = {label: load_model(directory)[0] for label, directory in trained.items()}
+        figures = completion_figures(name, models, campaign.budget.efforts[name].num_samples)
+        prefix = "images" if name == "mnist" else f"images-{name}"
+        paths += _write(folder, {f"{prefix}-{what}": figure for what, figure in figures.items()})
+    return paths
 
 
-def digit_rows(rows: Sequence[ExperimentRow]) -> list[ExperimentRow]:
+def completed_rows(rows: Sequence[ExperimentRow]) -> list[ExperimentRow]:
     """Rows whose models `image_figures` shows."""
-    return [row for row in rows if row.task == "mnist"]
+    return [row for row in rows if row.task in ("mnist", "celeba")]
 
 
 def save_figures(campaign: Campaign, figures: Mapping[str, Figure]) -> list[Path]:
     """Write figures as PNG files under their names."""
-    paths = [campaign.folder / "figures" / f"{name}.png" for name in figures]
+    return _write(campaign.folder, figures)
+
+
+def _write(folder: Path, figures: Mapping[str, Figure]) -> list[Path]:
+    paths = [folder / "figures" / f"{name}.png" for name in figures]
     for path, figure in zip(paths, figures.values(), strict=True):
         save_figure(figure, path)
     return paths

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, show
 from mpnp.tables.columns import Schema
 
 __all__ = ["Curves", "as_matrix", "require_pairs"]
@@ -29,6 +29,21 @@ class Curves:
     y: Float[np.ndarray, "row output"]
     counts: Int[np.ndarray, " curve"]
     columns: Schema
+
+    def __post_init__(self) -> None:
+        """Check consistency, so that a damaged file cannot lead to wrong curves."""
+        counts, num_rows = np.asarray(self.counts), len(self.x)
+        whole = counts.ndim == 1 and counts.dtype.kind in "iu" and ((counts >= 1) & (counts <= num_rows)).all()
+        if not whole or counts.sum() != num_rows:
+            raise InputError(
+                f"counts must be whole numbers of at least 1 that add up to {num_rows} rows, got {show(self.counts)}"
+            )
+        for what, labels in (("names", self.names), ("groups", self.groups)):
+            if len(labels) != len(counts):
+                raise InputError(f"every curve needs its place in {what}: got {len(labels)} for {len(counts)} curves")
+        for what, values, columns in (("x", self.x, self.columns.inputs), ("y", self.y, self.columns.outputs)):
+            if values.shape != (shape := (num_rows, len(columns))) or values.dtype.kind != "f":
+                raise InputError(f"{what} must hold numbers of shape {shape}, got {values.dtype} of {values.shape}")
 
     def __len__(self) -> int:
         return len(self.counts)

@@ -38,6 +38,8 @@ class CurveDataset:
     def __post_init__(self) -> None:
         if self.context not in CONTEXTS:
             raise unknown_name("context", str(self.context), CONTEXTS, f"Choose one of: {', '.join(CONTEXTS)}.")
+        if not 0 <= self.mixing < 1:
+            raise InputError(f"mixing must be at least 0 and below 1, got {self.mixing}")
         names = (*self.curves.columns.inputs, *self.curves.columns.outputs)
         for name, values in zip(names, np.hstack([self.curves.x, self.curves.y]).T, strict=True):
             size = np.nanmax(np.abs(values), initial=0.0)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from mpnp.errors import InputError
+from mpnp.options import require_seed
 from mpnp.tables.curves import Curves
 
 __all__ = ["PARTS", "split_curves"]
@@ -19,6 +20,7 @@ def split_curves(curves: Curves, *, validation: float = 0.15, test: float = 0.0,
     >>> {part: len(some) for part, some in split_curves(Curves.from_pairs(pairs), test=0.25).items()}
     {'train': 12, 'validation': 3, 'test': 5}
     """
+    require_seed(seed)
     for name, share in (("validation", validation), ("test", test)):
         if not 0 <= share < 1:
             raise InputError(f"{name} must be a share of the tasks, at least 0 and below 1, got {share}")

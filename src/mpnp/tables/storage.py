@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mpnp.errors import RunError
+from mpnp.errors import RunError, first_line
 from mpnp.io.tensors import load_named, save_named
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
@@ -38,8 +38,8 @@ def load_dataset(path: Path) -> CurveDataset:
             **{name: arrays[name] for name in ARRAYS},
         )
         return CurveDataset(curves, **{name: card[name] for name in CHOICES})
-    except (KeyError, TypeError) as error:
-        raise RunError(f"{path} does not hold the curves of a run ({error}); start the fit again") from None
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise RunError(f"{path} does not hold the curves of a run ({first_line(error)}); start the fit again") from None
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import importlib
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -192,8 +193,8 @@ def require_trainable(name: str) -> None:
 
 
 def is_own_family(name: str) -> bool:
-    """Whether the name is that of a user's own family, `package.module:attribute`."""
-    return ":" in name and not name.startswith(OWN)
+    """Whether the name is that of a user's own family, `package.module:attribute`. Such a name is never a path."""
+    return re.fullmatch(r"[\w.]+:\w+", name) is not None
 
 
 def find_family(name: str) -> "mpnp.tasks.base.AbstractTaskFamily":
@@ -207,7 +208,8 @@ def find_family(name: str) -> "mpnp.tasks.base.AbstractTaskFamily":
             f"the task family '{name}' is not imported, because reading a run never runs code; if you trust it, name it on the "
             f"command line with --task {name}, or call mpnp.import_family('{name}') in Python"
         )
-    raise unknown_name("task", name, TASKS | STORED_TASKS, "Run 'mpnp tasks' to see them all.")
+    listing = "Run 'mpnp tasks' to see them all, or name your own family as package.module:attribute."
+    raise unknown_name("task", name, TASKS | STORED_TASKS, listing)
 
 
 def import_family(path: str) -> "mpnp.tasks.base.AbstractTaskFamily":

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpnp.errors import InputError, RunError, unknown_name
-from mpnp.models.config import ModelSettings
+from mpnp.models.config import MOST_DIMS, ModelSettings
 from mpnp.models.registry import find_model
-from mpnp.options import option, require_fields, require_seed
+from mpnp.options import option, require_count, require_fields, require_seed
 from mpnp.tasks.protocol import FULL_SIZE
 from mpnp.tasks.registry import TABLE, is_own_family, require_trainable, task_dims
 
@@ -127,8 +127,8 @@ def find_recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-OLDER_NAME, MOST_DIMS = "table_dims", 10_000
-"""What `own_dims` was called in older files, and a bound on it, so that a damaged file cannot ask for a huge network."""
+OLDER_NAME = "table_dims"
+"""What `own_dims` was called in older files."""
 
 
 def read_own_dims(content: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -168,11 +168,7 @@ class RunConfig:
         require_trainable(self.task)
         self._settle_own_dims()
         require_seed(self.seed)
-        if self.num_tasks is not None and self.num_tasks < self.recipe.batch_size:
-            raise InputError(
-                f"num_tasks must be at least one batch of {self.recipe.batch_size}, got {self.num_tasks}; "
-                "increase it, or reduce the batch size"
-            )
+        self._require_num_tasks()
         import jax
 
         from mpnp.models.build import num_parameters
@@ -180,6 +176,16 @@ class RunConfig:
         count = num_parameters(jax.eval_shape(self.build_model))  # rejects invalid settings before anything is written
         if count > MOST_PARAMETERS:
             raise InputError(f"the model would have {count:,} parameters, more than {MOST_PARAMETERS:,}; reduce its widths")
+
+    def _require_num_tasks(self) -> None:
+        if self.num_tasks is None:
+            return
+        require_count("num_tasks", self.num_tasks)
+        if self.num_tasks < self.recipe.batch_size:
+            raise InputError(
+                f"num_tasks must be at least one batch of {self.recipe.batch_size}, got {self.num_tasks}; "
+                "increase it, or reduce the batch size"
+            )
 
     def _settle_own_dims(self) -> None:
         """Look up the dimensions of the user's own family if they are not given, and check those that are."""
