@@ -15,8 +15,12 @@ from mpnp.tables.columns import Schema
 __all__ = ["FORMAT", "VERSION", "ModelCard", "Reference", "TrainingDomain"]
 
 FORMAT = "mpnp-model"
-VERSION = 3
-"""The newest format. Version 1 has numeric columns only, version 2 no calibration; the oldest that suffices is written."""
+VERSION = 4
+"""The newest format. Version 1 has numeric columns only, version 2 no calibration, version 3 no scaling by the context; the
+oldest that suffices is written."""
+
+CONTEXT_SHARE = 0.5
+"""Share of the training range that the inputs of a context take up, if they are scaled by it."""
 
 
 NEIGHBOURS = 200
@@ -86,6 +90,8 @@ class ModelCard:
     licence: str | None = None
     calibration: Calibration | None = None
     """How the network's standard deviations are corrected, in its units."""
+    scaled_by_context: bool = False
+    """Whether the network reads curves in units of their own context, whatever the user's units."""
 
     def __post_init__(self) -> None:
         """Check consistency, so that a damaged card cannot lead to wrong predictions."""
@@ -96,6 +102,22 @@ class ModelCard:
                 raise ValueError("the reference does not have one score per size")
             if (reference.sizes < 0).any() or not np.isfinite(reference.scores).all():
                 raise ValueError("the reference has negative sizes, or scores that are not finite")
+
+    def scaled_to(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> "ModelCard":
+        """The card for curves with this context: the same one unless they are scaled by it.
+
+        The middle half of the training range is that of the context's inputs, so there is room to forecast on either side.
+        """
+        if not self.scaled_by_context or not len(x):
+            return self
+        columns = self.columns.learn(x, y)
+        inputs = tuple(
+            dataclasses.replace(column, encoder=column.encoder.widened(CONTEXT_SHARE)) for column in columns.input_columns
+        )
+        columns = dataclasses.replace(columns, input_columns=inputs)
+        shift, scale = columns.input_scale
+        low, high = (shift + scale * bound for bound in (self.seen.low, self.seen.high))
+        return dataclasses.replace(self, columns=columns, seen=dataclasses.replace(self.seen, low=low, high=high))
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries."""
@@ -111,13 +133,16 @@ class ModelCard:
             "about": self.about,
             "licence": self.licence,
             **({} if self.calibration is None else {"calibration": self.calibration.to_json()}),
+            **({"scaled_by_context": True} if self.scaled_by_context else {}),
         }
 
     @property
     def _version(self) -> int:
         """The oldest format that says it all, so that older versions of mpnp read what they can."""
-        if self.calibration is not None:
+        if self.scaled_by_context:
             return VERSION
+        if self.calibration is not None:
+            return 3
         return 1 if self.columns.is_numeric else 2
 
     @staticmethod
@@ -141,6 +166,7 @@ class ModelCard:
                 about=_with_new_names(dict(content["about"])),
                 licence=None if content.get("licence") is None else str(content["licence"]),
                 calibration=Calibration.from_json(content["calibration"]) if "calibration" in content else None,
+                scaled_by_context=bool(content.get("scaled_by_context", False)),
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise RunError(f"{where} is damaged or incomplete ({first_line(error)}); restore it from a copy") from None

@@ -171,6 +171,7 @@ def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str,
             **({"check": read_json(run.check)} if run.check.is_file() else {}),
         },
         licence=LICENCE if run.path.parent == PRETRAINED else None,
+        scaled_by_context=is_scaled_by_context(config["task"]),
     )
 
 

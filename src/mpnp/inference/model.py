@@ -93,9 +93,15 @@ class FittedModel:
         if y is None and not is_frame(X) and _is_empty(X):
             y = ()
         x, outputs = read_context(self.card.columns, X, y)
-        self.warn_outside(x)
-        self._warn_unlike([(x, outputs)])
-        return Posterior(self, x, outputs, num_samples=num_samples)
+        model = self.scaled_to(x, outputs)
+        model.warn_outside(x)
+        model._warn_unlike([(x, outputs)])
+        return Posterior(model, x, outputs, num_samples=num_samples)
+
+    def scaled_to(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> "FittedModel":
+        """The model with which to read a curve of this context: itself, unless it scales each curve by its context."""
+        card = self.card.scaled_to(x, y)
+        return self if card is self.card else FittedModel(self.network, card)
 
     def plausibility(self, X: Any, y: Any = None) -> float | None:
         """The p-value of a context: the share of held-out contexts of similar size that the model predicts no better.
@@ -133,7 +139,7 @@ class FittedModel:
             return []
         queries = [read_inputs(self.card.columns, rows) for rows in X]
         self._warn_unlike(pairs)
-        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        self._warn_any_outside(pairs, queries)
         predictions = self.predict_pairs(pairs, queries, num_samples)
         return [
             prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
@@ -175,6 +181,14 @@ class FittedModel:
             stacklevel=3,
         )
 
+    def _warn_any_outside(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray]) -> None:
+        """Warn if inputs of contexts or queries lie outside the training range, which may be that of each task."""
+        if not self.card.scaled_by_context:
+            self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+            return
+        for (x, y), query in zip(pairs, queries, strict=True):
+            self.scaled_to(x, y).warn_outside(np.concatenate([x, query]))
+
     def _warn_unlike(self, pairs: Sequence[Pair]) -> None:
         """Warn once if any context is too large, and once if any is implausible."""
         largest = max((len(x) for x, _ in pairs), default=0)
@@ -214,10 +228,11 @@ class FittedModel:
 
     def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:
         """Predict each context at its own inputs, all given as matrices. Emits no warnings."""
-        columns = self.card.columns
-        contexts = [context_points(columns, *pair) for pair in pairs]
-        answers = self.predictor(num_samples).many(contexts, [target_inputs(columns, x) for x in queries])
-        return [Prediction.decode(answer, columns) for answer in answers]
+        schemas = [self.card.scaled_to(*pair).columns for pair in pairs]
+        contexts = [context_points(columns, *pair) for columns, pair in zip(schemas, pairs, strict=True)]
+        targets = [target_inputs(columns, x) for columns, x in zip(schemas, queries, strict=True)]
+        answers = self.predictor(num_samples).many(contexts, targets)
+        return [Prediction.decode(answer, columns) for answer, columns in zip(answers, schemas, strict=True)]
 
     def _predict_frame(
         self, contexts: Frame, X: Frame, output_type: str, quantiles: Sequence[float], num_samples: int
@@ -238,7 +253,7 @@ class FittedModel:
         frames = [X.iloc[rows] for rows in asked.values()]
         queries = [read_inputs(self.card.columns, rows) for rows in frames]
         self._warn_unlike(pairs)
-        self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
+        self._warn_any_outside(pairs, queries)
         predictions = self.predict_pairs(pairs, queries, num_samples)
         parts = []
         for name, prediction, rows in zip(asked, predictions, frames, strict=True):

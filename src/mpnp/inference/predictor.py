@@ -1,7 +1,8 @@
 """Fast predictions for any sizes of contexts and targets: arrays are padded to few shapes, which reuses compiled programs."""
 
 import collections
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
 import jax
@@ -44,6 +45,27 @@ def round_up(size: int) -> int:
     return power
 
 
+@functools.lru_cache(maxsize=64)
+def _programs(static: AbstractNeuralProcess, num_samples: int) -> tuple[Callable[..., Predictive], Callable[..., Predictive]]:
+    """Compiled predictions for one task and for many, shared by all models that differ in their weights only."""
+
+    def predict(parameters: PyTree, context: PointSet, x_target: Float[Array, "target x_dim"], key: PRNGKeyArray) -> Predictive:
+        return eqx.combine(parameters, static).predict(context, x_target, key=key, num_samples=num_samples)
+
+    def predict_many(
+        parameters: PyTree, contexts: PointSet, x_targets: Float[Array, "task target x_dim"], keys: Key[Array, " task"]
+    ) -> Predictive:
+        num_tasks, num_targets = x_targets.shape[:2]
+        slots = max(num_targets, contexts.mask.shape[-1])
+        return jax.lax.map(
+            lambda arguments: predict(parameters, *arguments),
+            (contexts, x_targets, keys),
+            batch_size=microbatch_size(static, num_tasks, slots, num_samples),
+        )
+
+    return jax.jit(predict), jax.jit(predict_many)
+
+
 class Predictor:
     """A compiled model with a fixed number of samples and a fixed seed.
 
@@ -61,23 +83,7 @@ class Predictor:
         self.targets_at_once = max(1, rows_at_once // model.num_components(num_samples))
         """Number of targets of one task that are computed at once."""
 
-        def predict(
-            parameters: PyTree, context: PointSet, x_target: Float[Array, "target x_dim"], key: PRNGKeyArray
-        ) -> Predictive:
-            return eqx.combine(parameters, static).predict(context, x_target, key=key, num_samples=num_samples)
-
-        def predict_many(
-            parameters: PyTree, contexts: PointSet, x_targets: Float[Array, "task target x_dim"], keys: Key[Array, " task"]
-        ) -> Predictive:
-            num_tasks, num_targets = x_targets.shape[:2]
-            slots = max(num_targets, contexts.mask.shape[-1])
-            return jax.lax.map(
-                lambda arguments: predict(parameters, *arguments),
-                (contexts, x_targets, keys),
-                batch_size=microbatch_size(model, num_tasks, slots, num_samples),
-            )
-
-        self._predict, self._predict_many = jax.jit(predict), jax.jit(predict_many)
+        self._predict, self._predict_many = _programs(static, num_samples)
 
     def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
         """Condition on one context and predict at the targets. A seed replaces the predictor's own."""

@@ -1,5 +1,6 @@
 """Predictive resampling for fitted models: places future inputs and pads arrays to few compiled shapes."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -48,40 +49,46 @@ def choose_num_future(num_rows: int, domain: TrainingDomain) -> int:
     return min(MOST, max(FEWEST, domain.largest_context - num_rows))
 
 
+@functools.lru_cache(maxsize=64)
+def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., Predictive], Callable[..., Array]]:
+    """Compiled functions and chains, shared by all models that differ in their weights only."""
+
+    def functions(
+        parameters: PyTree,
+        context: PointSet,
+        inputs: Float[Array, "draw future x_dim"],
+        x_target: Float[Array, "target x_dim"],
+        key: PRNGKeyArray,
+    ) -> Predictive:
+        model, (complete_key, read_key) = eqx.combine(parameters, static), jax.random.split(key)
+        completed = complete_contexts(model, context, inputs, key=complete_key)
+        return read_functions(model, completed, x_target, key=read_key)
+
+    def chains(
+        parameters: PyTree,
+        context: PointSet,
+        points: PointSet,
+        orders: Int[Array, "order point"],
+        keys: Key[Array, " order"],
+    ) -> Float[Array, " order"]:
+        model = eqx.combine(parameters, static)
+
+        def chain(arguments: tuple[Int[Array, " point"], PRNGKeyArray]) -> Float[Array, ""]:
+            order, key = arguments
+            return chain_log_prob(model, context, points, order, key=key, num_samples=CHAIN_SAMPLES)
+
+        return jax.lax.map(chain, (orders, keys))
+
+    return jax.jit(functions), jax.jit(chains)
+
+
 class Resampler:
     """Completes contexts with a network and reads functions from them; compiled once per padded shape."""
 
     def __init__(self, network: AbstractNeuralProcess, columns: Schema, domain: TrainingDomain, design: AbstractDesign) -> None:
         self.columns, self.domain, self.design = columns, domain, design
         self._parameters, static = eqx.partition(network, eqx.is_array)
-
-        def functions(
-            parameters: PyTree,
-            context: PointSet,
-            inputs: Float[Array, "draw future x_dim"],
-            x_target: Float[Array, "target x_dim"],
-            key: PRNGKeyArray,
-        ) -> Predictive:
-            model, (complete_key, read_key) = eqx.combine(parameters, static), jax.random.split(key)
-            completed = complete_contexts(model, context, inputs, key=complete_key)
-            return read_functions(model, completed, x_target, key=read_key)
-
-        def chains(
-            parameters: PyTree,
-            context: PointSet,
-            points: PointSet,
-            orders: Int[Array, "order point"],
-            keys: Key[Array, " order"],
-        ) -> Float[Array, " order"]:
-            model = eqx.combine(parameters, static)
-
-            def chain(arguments: tuple[Int[Array, " point"], PRNGKeyArray]) -> Float[Array, ""]:
-                order, key = arguments
-                return chain_log_prob(model, context, points, order, key=key, num_samples=CHAIN_SAMPLES)
-
-            return jax.lax.map(chain, (orders, keys))
-
-        self._functions, self._chains = jax.jit(functions), jax.jit(chains)
+        self._functions, self._chains = _programs(static)
 
     def __call__(
         self,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from mpnp.tasks.base import AbstractTaskFamily, leading_slots
+from mpnp.tasks.protocol import CURVE_POINTS
 from mpnp.tasks.task import Task
 
 __all__ = ["CurvePrior", "CurveProcess", "context_scale"]
@@ -104,7 +105,7 @@ class CurvePrior(AbstractTaskFamily):
     """Curves observed at regular, random or clustered inputs, to be completed anywhere, beyond an end or in a gap."""
 
     process: CurveProcess = CurveProcess()
-    max_points: int = eqx.field(static=True, default=96)
+    max_points: int = eqx.field(static=True, default=CURVE_POINTS)
     x_dim: int = eqx.field(static=True, default=1)
     y_dim: int = eqx.field(static=True, default=1)
 

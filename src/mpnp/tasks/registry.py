@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mpnp.datasets.prepared import OWN, SHAPES, image_shape
 from mpnp.errors import InputError, unknown_name
-from mpnp.tasks.protocol import FUNCTION_POINTS, FUNCTION_RANGE, IMAGE_POINTS, IMAGE_RANGE
+from mpnp.tasks.protocol import CURVE_POINTS, FUNCTION_POINTS, FUNCTION_RANGE, IMAGE_POINTS, IMAGE_RANGE
 
 if TYPE_CHECKING:
     import mpnp.tasks.base
@@ -28,6 +28,7 @@ __all__ = [
     "find_family",
     "find_problem",
     "import_family",
+    "is_scaled_by_context",
     "is_own_family",
     "require_trainable",
     "task_dims",
@@ -52,6 +53,8 @@ class TaskEntry:
     description: str
     reach: tuple[float, float, int] = UNKNOWN_REACH
     """Lowest and highest input, and the points of the largest task."""
+    scaled_by_context: bool = False
+    """Whether outputs are standardised by the context, so that a model can read curves in any units."""
 
     @functools.cached_property
     def family(self) -> "mpnp.tasks.base.AbstractTaskFamily":
@@ -124,7 +127,9 @@ TASKS: dict[str, TaskEntry] = {
         "GP with an RBF kernel on 4-D inputs",
         FUNCTION_REACH,
     ),
-    "curves": TaskEntry(_curves, (1, 1), "curves of all kinds and noises, scaled by their context", (*FUNCTION_RANGE, 96)),
+    "curves": TaskEntry(
+        _curves, (1, 1), "curves of all kinds and noises, scaled by their context", (*FUNCTION_RANGE, CURVE_POINTS), True
+    ),
     "predation": TaskEntry(_predation, (1, 2), "predators and prey with random rates, shocks and errors"),
     "predation-targets": TaskEntry(
         _make(_predation, targets_only=True), (1, 2), "the same, but only points to be predicted count in training"
@@ -184,6 +189,11 @@ def task_reach(name: str) -> tuple[float, float, int]:
     if name in SHAPES or name.startswith(OWN):
         return *IMAGE_RANGE, IMAGE_POINTS
     return TASKS[name].reach if name in TASKS else UNKNOWN_REACH
+
+
+def is_scaled_by_context(name: str) -> bool:
+    """Whether the tasks of that name have outputs standardised by their context."""
+    return name in TASKS and TASKS[name].scaled_by_context
 
 
 def require_trainable(name: str) -> None:

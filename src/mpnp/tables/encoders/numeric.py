@@ -62,6 +62,10 @@ class NumericEncoder(AbstractOutputEncoder):
         mean = float(np.nanmean(values))
         return _encoder(mean, float(np.nanstd(values)), abs(mean))
 
+    def widened(self, share: float) -> "NumericEncoder":
+        """The encoder with a scale so large that what filled the network's range takes up this share of it."""
+        return NumericEncoder(self.shift, self.scale / share)
+
     def encode(self, values: Values) -> Float[np.ndarray, "*rows 1"]:
         return ((values - self.shift) / self.scale)[..., None]
 
