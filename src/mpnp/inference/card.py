@@ -115,8 +115,10 @@ class ModelCard:
             dataclasses.replace(column, encoder=column.encoder.widened(CONTEXT_SHARE)) for column in columns.input_columns
         )
         columns = dataclasses.replace(columns, input_columns=inputs)
-        shift, scale = columns.input_scale
-        low, high = (shift + scale * bound for bound in (self.seen.low, self.seen.high))
+        before, after = self.columns.input_scale, columns.input_scale
+        low, high = (
+            after.shift + after.scale * (bound - before.shift) / before.scale for bound in (self.seen.low, self.seen.high)
+        )
         return dataclasses.replace(self, columns=columns, seen=dataclasses.replace(self.seen, low=low, high=high))
 
     def to_json(self) -> dict[str, Any]:
