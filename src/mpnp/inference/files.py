@@ -16,7 +16,7 @@ from mpnp.io.locks import exclusive
 from mpnp.io.tensors import read_card as read_header
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
-from mpnp.tasks.registry import TABLE, is_own_family, task_dims, task_reach
+from mpnp.tasks.registry import TABLE, is_own_family, is_scaled_by_context, task_dims, task_reach
 from mpnp.training.config import read_own_dims
 from mpnp.training.rundir import PRETRAINED, RunDirectory, find_run, load_model
 
