@@ -12,7 +12,7 @@ from helpers.command_line import call
 from mpnp.inference.model import MissingContextWarning, OutsideRangeWarning
 
 SMALL = ("--model", "cnp", "--steps", 20, "--batch-size", 4, "--width", 8, "--num-heads", 2, "--encoder-depth", 1, "--quiet")
-SMALL += ("--held-out-contexts", 40)
+SMALL += ("--held-out-contexts", 40, "--rivals", "mean,normal")
 NAMES = ("--task-column", "day", "--input", "hour", "--output", "temp", "--output", "wind")
 
 

@@ -2,8 +2,9 @@
 
 import argparse
 import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mpnp.cli.card import card_table
 from mpnp.cli.fields import add_fields, file_path, given, require_agreement
@@ -13,7 +14,9 @@ from mpnp.models.config import ModelSettings
 if TYPE_CHECKING:
     from mpnp.inference.model import FittedModel
     from mpnp.inference.plan import FitPlan
+    from mpnp.tables.columns import Schema
     from mpnp.tables.curves import Curves
+    from mpnp.tables.frames import Frame
 
 __all__ = ["add_arguments", "run"]
 
@@ -44,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", type=file_path, metavar="MODEL", help="continue an interrupted fit with the options it was started with"
     )
+    parser.add_argument(
+        "--update",
+        type=file_path,
+        metavar="MODEL",
+        help="continue the training of a model on DATA, which has the model's columns",
+    )
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     add_fields(parser.add_argument_group("fit"), FitOptions, defaults=FitOptions())
     add_fields(parser.add_argument_group("model"), ModelSettings, defaults=SETTINGS)
@@ -55,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
     from mpnp.io.compile_cache import keep_compiled_programs
 
     keep_compiled_programs()
-    fit, out = (_fit, args.out) if args.resume is None else (_resume, args.resume)
+    fit, out = (_new_fit(args), args.out) if args.resume is None else (_resume, args.resume)
     try:
         model = fit(args)
     except KeyboardInterrupt:
@@ -66,20 +75,53 @@ def run(args: argparse.Namespace) -> None:
     print(f"model: {out}; predict with: mpnp predict {out} --context ROWS.csv --at INPUTS.csv --out prediction.csv")
 
 
+def _new_fit(args: argparse.Namespace) -> "Callable[[argparse.Namespace], FittedModel]":
+    return _fit if args.update is None else _update
+
+
+def _update(args: argparse.Namespace) -> "FittedModel":
+    from mpnp.inference.fit import UPDATE_RATE, FitOptions, update_model
+    from mpnp.inference.model import load
+    from mpnp.tables.frames import curves_from_frame
+
+    if args.data is None or args.out is None:
+        raise InputError("an update needs further rows and a new directory: mpnp fit MORE.csv --update MODEL --out NEW")
+    model = load(args.update)
+    columns, stored = model.card.columns, _stored_choices(model.card.columns)
+    stored |= {"model": model.card.model, "context": model.card.about.get("context"), **dataclasses.asdict(model.card.settings)}
+    require_agreement(_chosen(args, stored), stored, args.update)
+    curves = curves_from_frame(_read(args.data), columns)
+    options = FitOptions(**{"learning_rate": UPDATE_RATE, **given(args, FitOptions)})
+    _tell_size(curves)
+    return update_model(model, curves, options, out=args.out, licence=args.licence, quiet=args.quiet)
+
+
+def _read(path: Path) -> "Frame":
+    """Say what is done first of all: reading a large table and starting take a while."""
+    from mpnp.tables.frames import read_table
+
+    print(f"reading {path}", flush=True)
+    return read_table(path)
+
+
+def _tell_size(curves: "Curves") -> None:
+    print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
+
+
 def _fit(args: argparse.Namespace) -> "FittedModel":
     from mpnp.inference.fit import SETTINGS, FitOptions, fit_curves
     from mpnp.tables.columns import Schema
-    from mpnp.tables.frames import curves_from_frame, read_table
+    from mpnp.tables.frames import curves_from_frame
 
     if args.data is None or not args.input or not args.output or args.task_column is None:
         raise InputError("name the columns: pass DATA --task-column NAME --input NAME --output NAME, or --resume MODEL")
     if args.out is None:
         raise InputError("name a directory for the fitted model with --out MODEL")
     columns = Schema.named(args.input, args.output, task=args.task_column, group=args.group_column)
-    curves = curves_from_frame(read_table(args.data), columns)
     options = FitOptions(**given(args, FitOptions))
     settings = dataclasses.replace(SETTINGS, **given(args, ModelSettings))
-    print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
+    curves = curves_from_frame(_read(args.data), columns)
+    _tell_size(curves)
     return fit_curves(curves, options, settings=settings, out=args.out, licence=args.licence, quiet=args.quiet)
 
 
@@ -98,16 +140,25 @@ def _require_same_fit(args: argparse.Namespace, plan: "FitPlan") -> None:
     from mpnp.inference.fit import FitOptions, unfinished_curves
 
     curves = unfinished_curves(args.resume)
-    columns = curves.columns
-    stored = {"task_column": columns.task, "group_column": columns.group, "input": columns.inputs, "output": columns.outputs}
-    named = {name: value for name in stored if (value := getattr(args, name)) is not None}
-    chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
+    stored = _stored_choices(curves.columns)
+    chosen = _chosen(args, stored)
     if plan.licence is not None and args.licence is not None:
         chosen, stored = {**chosen, "licence": args.licence}, {**stored, "licence": plan.licence}
     chosen = {**chosen, **given(args, FitOptions), **given(args, ModelSettings)}
     require_agreement(chosen, {**stored, **plan.choices()}, args.resume)
     if args.data is not None:
         _require_same_curves(args.data, curves, args.resume)
+
+
+def _stored_choices(columns: "Schema") -> dict[str, Any]:
+    """What the user named of the table, as the options of the command are called."""
+    return {"task_column": columns.task, "group_column": columns.group, "input": columns.inputs, "output": columns.outputs}
+
+
+def _chosen(args: argparse.Namespace, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user names now of that which was stored."""
+    named = {name: value for name in stored if (value := getattr(args, name)) is not None}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in named.items()}
 
 
 def _require_same_curves(data: Path, curves: "Curves", directory: Path) -> None:

@@ -25,7 +25,8 @@ examples:
   mpnp predict model --context mornings.csv --at afternoons.csv --out all.csv     many tasks: both tables name the task
 
 Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (the spread
-of the functions that fit the context) and within_std (their own noise)."""
+of the functions that fit the context) and within_std (their own noise). Predictions come from the first of the model's
+leaderboard, which 'mpnp info' shows; --model chooses another."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     add_model(parser, "MODEL", "the model")
+    parser.add_argument(
+        "--model", default="best", metavar="NAME", dest="forecaster",
+        help="which forecaster of the leaderboard predicts: best, network, stack, or a rival (default %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--context", type=file_path, metavar="TABLE", help="observed rows (default: none, for the prior)")
     parser.add_argument("--at", type=file_path, metavar="TABLE", required=True, help="inputs to predict at")
     parser.add_argument("--task", metavar="NAME", help="predict only this task, of tables that hold several")
@@ -58,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 
     keep_compiled_programs()
     _check_options(args)
-    model = load(args.directory)
+    model = load(args.directory).use(args.forecaster)
     context, at = _read_tables(model.card.columns, args)
     prediction, figure = _predict(model, context, at, args)
     _write(prediction, args.out)

@@ -30,6 +30,16 @@ class TrainingDomain:
     high: Float[np.ndarray, " input"]
     largest_context: int
 
+    def union(self, other: "TrainingDomain") -> "TrainingDomain":
+        """The extent of both data sets together."""
+        return TrainingDomain(
+            self.num_tasks + other.num_tasks,
+            self.num_rows + other.num_rows,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            max(self.largest_context, other.largest_context),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """As plain numbers; a missing bound is null."""
         content = {name: np.asarray(value).tolist() for name, value in vars(self).items()}

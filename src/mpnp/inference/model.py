@@ -1,9 +1,9 @@
 """Fitted models in the user's units: condition, predict many tasks, save and load."""
 
 import dataclasses
-import functools
+import types
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,27 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, RunError
 from mpnp.inference.card import ModelCard
 from mpnp.inference.files import load_model_files, save_model
-from mpnp.inference.future import find_design
+from mpnp.inference.forecasters import (
+    AbstractForecaster,
+    NetworkForecaster,
+    Predicts,
+    Resamples,
+    RivalForecaster,
+    StackForecaster,
+)
+from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, read_leaderboard
 from mpnp.inference.ood import half_scores
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import DEFAULT_QUANTILES, Prediction
-from mpnp.inference.predictor import MOST_SAMPLES, Predictor
-from mpnp.inference.resampler import Resampler
+from mpnp.inference.predictor import MOST_SAMPLES
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.options import require_count
+from mpnp.rivals.base import AbstractRival
 from mpnp.tables.curves import Curves, require_pairs
 from mpnp.tables.frames import Frame, is_frame, require_columns
 from mpnp.tables.points import context_points, target_inputs
@@ -70,19 +78,67 @@ def _which(pairs: Sequence[Pair], among_many: str, alone: str = "the context") -
 
 
 class FittedModel:
-    """A trained network with its card, which maps between the user's units and the network's."""
+    """A trained network with its card, which maps between the user's units and the network's, and with its rivals.
 
-    def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
+    If a rival or the stack forecasts held-out curves better than the network, it answers, unless `use` chooses otherwise.
+    """
+
+    def __init__(
+        self,
+        network: AbstractNeuralProcess,
+        card: ModelCard,
+        rivals: Mapping[str, AbstractRival] = types.MappingProxyType({}),
+        choice: str = "best",
+    ) -> None:
         decoder = dataclasses.replace(network.decoder, calibration=card.calibration)
         network = eqx.tree_at(lambda model: model.decoder, network, decoder)
-        self.network, self.card = network, card
-        self.predictor: Callable[[int], Predictor] = functools.cache(lambda count: Predictor(network, num_samples=count))
-        """The predictor for a number of sampled functions, compiled once."""
-        self.resampler = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+        self.network, self.card, self.rivals = network, card, dict(rivals)
+        self.network_forecaster = NetworkForecaster(network, card)
+        self.choice = choice
+        self.forecaster = self._find(choice)
+        """What predicts and draws functions: the best on the leaderboard, unless `use` chose another."""
 
-    def __reduce__(self) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard, dict[str, AbstractRival], str]]:
         """Pickle without compiled predictors; scikit-learn's tools pickle a model to send it to another process."""
-        return FittedModel, (self.network, self.card)
+        return FittedModel, (self.network, self.card, self.rivals, self.choice)
+
+    @property
+    def predictor(self) -> Callable[[int], Predicts]:
+        """The predictor for a number of sampled functions."""
+        return self.forecaster.predictor
+
+    @property
+    def resampler(self) -> Resamples:
+        """Draws functions and tells joint densities."""
+        return self.forecaster.resampler
+
+    @property
+    def leaderboard(self) -> Leaderboard | None:
+        """How well network, rivals and stack forecast held-out tasks; None if the fit had no rivals."""
+        return read_leaderboard(self.card)
+
+    def use(self, name: str = "best") -> "FittedModel":
+        """The same model with another forecaster: 'best' on the leaderboard, 'network', 'stack' or a rival.
+
+        Everything that a posterior offers then comes from it. Warnings about contexts are still the network's.
+        """
+        return self if name == self.choice else FittedModel(self.network, self.card, self.rivals, name)
+
+    def _find(self, name: str) -> AbstractForecaster:
+        """The forecaster of this name."""
+        network = self.network_forecaster
+        if (board := self.leaderboard) is None:
+            if name not in ("best", NETWORK):
+                raise InputError(f"this model was fitted without rivals, so it has its network only and no forecaster '{name}'")
+            return network
+        members: dict[str, AbstractForecaster] = {NETWORK: network}
+        members |= {kind: RivalForecaster(rival, self.card.columns) for kind, rival in self.rivals.items()}
+        chosen = board.resolve(name)
+        if missing := {chosen, *(board.weights if chosen == STACK else ())} - {STACK, *members}:
+            raise RunError(f"the model lacks its rivals {sorted(missing)}; restore its directory from a copy")
+        return StackForecaster(members, board.weights) if chosen == STACK else members[chosen]
 
     def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
         """The posterior given rows of X and y, or of one data frame with the columns of both; without rows, the prior.
@@ -149,15 +205,19 @@ class FittedModel:
 
         return recalibrate(self, curves, seed=seed)
 
+    def uncalibrated(self) -> "FittedModel":
+        """The network with its standard deviations as they were trained."""
+        return FittedModel(self.network, dataclasses.replace(self.card, calibration=None), choice=NETWORK)
+
     def save(self, directory: str | Path, *, licence: str | None = None) -> None:
         """Write weights and card to a directory that `mpnp.load` reads. `licence` says how others may use the model."""
         card = self.card if licence is None else self.licensed(licence).card
         with exclusive(Path(directory)):
-            save_model(Path(directory), self.network, card)
+            save_model(Path(directory), self.network, card, self.rivals)
 
     def licensed(self, licence: str) -> "FittedModel":
         """The same model with a licence in its card."""
-        return FittedModel(self.network, dataclasses.replace(self.card, licence=licence))
+        return FittedModel(self.network, dataclasses.replace(self.card, licence=licence), self.rivals, self.choice)
 
     def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
         """Warn if inputs lie outside the training range."""
@@ -209,7 +269,7 @@ class FittedModel:
         """p-values of contexts, none of them empty; an empty list if the model has no reference scores."""
         if self.card.reference is None or not pairs:
             return []
-        scores = half_scores(self.predictor(NUM_SAMPLES), self.card.columns, pairs)
+        scores = half_scores(self.network_forecaster.predictor(NUM_SAMPLES), self.card.columns, pairs)
         return [self.card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
 
     def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:

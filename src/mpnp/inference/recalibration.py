@@ -13,7 +13,7 @@ from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.tables.curves import Curves
 from mpnp.tables.points import context_points, target_inputs
 
-__all__ = ["learn_calibration", "recalibrate", "recalibrate_if_better"]
+__all__ = ["learn_calibration", "mean_log_prob", "recalibrate", "recalibrate_if_better"]
 
 KNOTS = 24
 POINTS_PER_KNOT = 50
@@ -69,7 +69,7 @@ def recalibrate_if_better(model: FittedModel, cuts: Sequence[Cut]) -> tuple[Fitt
 
 
 def _recalibrated(model: FittedModel, cuts: Sequence[Cut]) -> FittedModel:
-    plain = FittedModel(model.network, dataclasses.replace(model.card, calibration=None))
+    plain = model.uncalibrated()
     columns = model.card.columns
     answers = plain.predictor(NUM_SAMPLES).many(
         [context_points(columns, x, y) for x, y, _, _ in cuts], [target_inputs(columns, x) for _, _, x, _ in cuts]
@@ -83,7 +83,12 @@ def _recalibrated(model: FittedModel, cuts: Sequence[Cut]) -> FittedModel:
     )
     observed = ~np.isnan(error)
     calibration = learn_calibration(std[observed], error[observed])
-    return FittedModel(model.network, dataclasses.replace(model.card, calibration=calibration))
+    return FittedModel(model.network, dataclasses.replace(model.card, calibration=calibration), model.rivals, model.choice)
+
+
+def mean_log_prob(model: FittedModel, cuts: Sequence[Cut]) -> float:
+    """Mean log density of the targets of all cuts."""
+    return float(_log_probs(model, cuts).mean())
 
 
 def _log_probs(model: FittedModel, cuts: Sequence[Cut]) -> Float[np.ndarray, " point"]:

@@ -15,7 +15,16 @@ from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.encoders.numeric import import_pandas
 
-__all__ = ["Frame", "curves_from_frame", "is_frame", "plain_number", "read_columns", "read_table", "require_columns"]
+__all__ = [
+    "Frame",
+    "curves_from_frame",
+    "is_frame",
+    "plain_number",
+    "read_columns",
+    "read_curves",
+    "read_table",
+    "require_columns",
+]
 
 Frame = Any
 """A pandas data frame."""
@@ -85,6 +94,15 @@ def curves_from_frame(frame: Frame, columns: Schema) -> Curves:
     return Curves.from_pairs(
         [(x[part], y[part]) for part in rows], names=[plain_number(name) for name in names], groups=groups, columns=columns
     )
+
+
+def read_curves(columns: Schema, curves: Any) -> Curves:
+    """Curves with the model's columns, from curves, a data frame with the task column, or a list of pairs (X, y)."""
+    if isinstance(curves, Curves):
+        return Curves.from_pairs(
+            [curves.pair(number) for number in range(len(curves))], names=curves.names, groups=curves.groups, columns=columns
+        )
+    return curves_from_frame(curves, columns) if is_frame(curves) else Curves.from_pairs(curves, columns=columns)
 
 
 def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:
