@@ -1,4 +1,4 @@
-"""What a fit promises whatever the data and the machine: a plan, the best of its candidates, and plain words when data are few."""
+"""What a fit promises on any data and machine: a plan, the best of its candidates, and plain words when data are few."""
 
 import dataclasses
 import json
@@ -20,6 +20,7 @@ from mpnp.inference.fit import FewTasksWarning, fit_curves, resume_fit, update_m
 from mpnp.inference.fit_options import FitOptions
 from mpnp.inference.model import load
 from mpnp.tables.curves import Curves
+from mpnp.tables.dataset import CurveDataset
 from mpnp.training.loop import _Loop
 
 OPTIONS = FitOptions("cnp", steps=20, batch_size=4, num_samples=2, held_out_contexts=40, rivals="none")
@@ -31,28 +32,35 @@ def lines(num=30, shift=0.0):
     return Curves.from_pairs([(x := rng.uniform(0, 10, 6), 3 * x + 100 + shift + 20 * rng.normal()) for _ in range(num)])
 
 
+class Clock:
+    """Each look at the CPU time finds it and the time on the wall further on."""
+
+    def __init__(self, cpu_tick, wall_tick):
+        self.ticks, self.cpu_tick, self.wall_tick = 0, cpu_tick, wall_tick
+
+    def process_time(self):
+        self.ticks += 1
+        return self.ticks * self.cpu_tick
+
+    def monotonic(self):
+        return self.ticks * self.wall_tick
+
+
 def test_the_steps_follow_from_cpu_time_alone(monkeypatch):
     """A machine that is busy with something else takes longer, but the fit is the same."""
     options = FitOptions("cnp", max_minutes=1.0)
-    clock = {"cpu": 0.0, "wall": 0.0}
-
-    def tick():
-        clock["cpu"] += 0.02
-        clock["wall"] += busy
-        return clock["cpu"]
-
     steps = []
-    for busy in (0.02, 2.0):
-        monkeypatch.setattr(time, "process_time", tick)
-        monkeypatch.setattr(time, "monotonic", lambda: clock["wall"])
-        table = budget.CurveDataset(lines())
-        steps.append(budget.plan_run(table, options, SETTINGS, None).run.recipe.steps)
+    for busy in (0.02, 2.0):  # seconds on the wall for 0.02 CPU seconds
+        clock = Clock(0.02, busy)
+        monkeypatch.setattr(time, "process_time", clock.process_time)
+        monkeypatch.setattr(time, "monotonic", clock.monotonic)
+        steps.append(budget.plan_run(CurveDataset(lines()), options, SETTINGS, None).run.recipe.steps)
     assert steps[0] == steps[1] == budget._round_down(60 * 0.8 * max(1, 0.7 * budget.num_cores()) / 0.02)
 
 
 def test_a_time_limit_that_is_too_short_is_warned_of():
     with pytest.warns(FewStepsWarning, match=r"only 100 training steps.*allow at least \d+ minutes"):
-        budget.plan_run(budget.CurveDataset(lines()), FitOptions("cnp", max_minutes=1e-6), SETTINGS, None)
+        budget.plan_run(CurveDataset(lines()), FitOptions("cnp", max_minutes=1e-6), SETTINGS, None)
 
 
 def test_the_plan_is_printed_before_training_and_stopping_early_is_announced(capsys):

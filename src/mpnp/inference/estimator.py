@@ -165,9 +165,12 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
             raise InputError("no task to score has two rows: one is the context, the other is to be predicted")
         return mean_log_prob(self.model_, cuts)
 
-    def predict(self, X: Any) -> Any:
-        """The prior mean, for a task without observed rows. To use observed rows, call `condition` first."""
-        return self.condition().predict(X)
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The prior mean, for a task without observed rows. To use observed rows, call `condition` first.
+
+        With `return_std`, a pair of mean and standard deviation.
+        """
+        return self.condition().predict(X, return_std=return_std)
 
 
 def as_curves(
@@ -181,7 +184,7 @@ def as_curves(
     if isinstance(tasks, Curves):
         return tasks
     if isinstance(tasks, (str, Path)):
-        tasks = read_table(tasks)
+        tasks = read_table(tasks, (task, group))
     if not is_frame(tasks):
         return Curves.from_pairs(tasks)
     if task is None or inputs is None or outputs is None:

@@ -1,11 +1,12 @@
 """Fitted models in the user's units: condition, predict many tasks, save and load."""
 
 import dataclasses
+import itertools
 import types
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
@@ -36,6 +37,9 @@ from mpnp.tables.curves import Curves, require_pairs
 from mpnp.tables.frames import Frame, is_frame, require_columns
 from mpnp.tables.points import context_points, target_inputs
 from mpnp.tables.rows import read_context, read_inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "FittedModel",
@@ -103,6 +107,12 @@ class FittedModel:
     ) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard, dict[str, AbstractRival], str]]:
         """Pickle without compiled predictors; scikit-learn's tools pickle a model to send it to another process."""
         return FittedModel, (self.network, self.card, self.rivals, self.choice)
+
+    def __repr__(self) -> str:
+        """What it predicts from what, and who answers."""
+        columns, board = self.card.columns, self.leaderboard
+        who = "" if board is None else f"; answers come from '{board.resolve(self.choice)}'"
+        return f"FittedModel({self.card.model}: {', '.join(columns.outputs)} given {', '.join(columns.inputs)}{who})"
 
     @property
     def predictor(self) -> Callable[[int], Predicts]:
@@ -196,6 +206,26 @@ class FittedModel:
             for prediction, rows in zip(predictions, X, strict=True)
         ]
 
+    def figure(self, contexts: Any, X: Any = None, *, most: int = 12, num_draws: int = 10) -> "Figure":
+        """The posteriors of several tasks in one figure, a panel each for up to `most` tasks and each output.
+
+        `contexts` is a frame with the task column or a list of pairs (X, y); `X` holds the inputs to plot at, by default the
+        training range.
+        """
+        from mpnp.plotting.posterior import tasks_figure  # matplotlib takes half a second to import
+
+        require_count("most", most)
+        if is_frame(contexts):
+            groups = contexts.groupby(self.card.columns.task, sort=False)
+            named = {str(name): self.condition(rows) for name, rows in itertools.islice(groups, most)}
+        else:
+            pairs = itertools.islice(require_pairs(contexts, "context"), most)
+            named = {f"task {number}": self.condition(*pair) for number, pair in enumerate(pairs)}
+        if not named:
+            raise InputError("there is no task to plot")
+        outputs = self.card.columns.outputs
+        return tasks_figure({name: [p.curve(X, output, num_draws) for output in outputs] for name, p in named.items()})
+
     def recalibrate(self, curves: Curves, *, seed: int = 0) -> "FittedModel":
         """The model with standard deviations corrected on curves it was not trained on; see `mpnp.inference.recalibration`.
 
@@ -227,9 +257,12 @@ class FittedModel:
             return
         column = int(np.argmax(beyond.any(axis=0)))
         name, values = self.card.columns.inputs[column], x[beyond[:, column], column]
+        shown, low, high = map(
+            self.card.columns.input_columns[column].encoder.show, (values[0], seen.low[column], seen.high[column])
+        )
         warnings.warn(
-            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the training range: '{name}' is {values[0]:g}, but "
-            f"the training data range from {seen.low[column]:g} to {seen.high[column]:g}. The model extrapolates there: trust "
+            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the training range: '{name}' is {shown}, but "
+            f"the training data range from {low} to {high}. The model extrapolates there: trust "
             "neither mean nor band",
             OutsideRangeWarning,
             stacklevel=3,
