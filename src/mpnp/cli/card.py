@@ -19,7 +19,8 @@ def card_table(card: "ModelCard") -> str:
     """What a model reads and predicts, how it was trained, and its scores."""
     about, seen, columns = card.about, card.seen, card.columns
     ranges = ", ".join(
-        f"{name} {low:g} to {high:g}" for name, low, high in zip(columns.inputs, seen.low, seen.high, strict=True)
+        f"{column.name} {column.encoder.show(low)} to {column.encoder.show(high)}"
+        for column, low, high in zip(columns.input_columns, seen.low, seen.high, strict=True)
     )
     rows = [
         ["model", card.model],

@@ -89,7 +89,7 @@ def _read_tables(columns: "Schema", args: argparse.Namespace) -> "tuple[Frame, F
     """Context and inputs, of all tasks or of the one chosen."""
     from mpnp.tables.frames import read_table
 
-    at = read_table(args.at)
+    at = read_table(args.at, (columns.task,))
     if not len(at):
         raise InputError(f"{args.at} has no rows; give it one row per input to predict at")
     context = _read_context(columns, args.context)
@@ -108,7 +108,7 @@ def _read_context(columns: "Schema", path: Path | None) -> "Frame":
 
     if path is None:
         return pd.DataFrame(columns=[columns.task, *columns.inputs, *columns.outputs])
-    context = read_table(path)
+    context = read_table(path, (columns.task,))
     if not len(read_context(columns, context, None)[0]):
         message = f"{path} holds no observed row: the prediction rests on the training data alone"
         warnings.warn(message, MissingContextWarning, stacklevel=2)
