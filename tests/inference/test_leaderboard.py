@@ -1,5 +1,6 @@
 """Rivals of a fitted model: fair standings, honest stacks, and a hand-over that keeps what a posterior promises."""
 
+import dataclasses
 import os
 import pickle
 
@@ -11,7 +12,8 @@ from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import cut_curves
 from mpnp.inference.forecasters import COMPONENTS, mix
 from mpnp.inference.leaderboard import Leaderboard, learn_weights, rank
-from mpnp.inference.model import load
+from mpnp.inference.model import FittedModel, load
+from mpnp.inference.recalibration import answer_cuts
 from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.curves import Curves
@@ -37,7 +39,10 @@ def judge(curves, names=("mean", "persistence", "normal", "gp")):
     held_out = table.parts["validation"]
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
     rivals, skipped = learn_rivals(table, names, seed=0)
-    return compete(model, rivals, HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int)), skipped)
+    judged, nothing = HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int))
+    board = compete(model.card.columns, rivals, judged, nothing, skipped, (answer_cuts(model, cuts), []))
+    card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
+    return FittedModel(model.network, card, rivals)
 
 
 @pytest.fixture(scope="module")

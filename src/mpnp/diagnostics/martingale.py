@@ -156,7 +156,7 @@ def _judge_slope(slope: float) -> Verdict:
 
 def consistency_section(model: FittedModel, cases: Cases, *, seed: int) -> Section | None:
     """The gap between the joint log densities of two targets in either order; None for models that only look ahead."""
-    if isinstance(model.network_forecaster.resampler.design, Forecast):
+    if isinstance(model.network_forecaster.completer.design, Forecast):
         return None
     columns = model.card.columns
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])

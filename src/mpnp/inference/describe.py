@@ -14,7 +14,7 @@ from mpnp.inference.fit_options import FitOptions
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.inference.ood import half_scores
 from mpnp.inference.plan import FitPlan
-from mpnp.inference.recalibration import mean_log_prob, recalibrate_if_better
+from mpnp.inference.recalibration import answer_cuts, mean_log_prob, recalibrate_if_better
 from mpnp.inference.reference import Reference
 from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
 from mpnp.models.registry import find_model
@@ -33,17 +33,20 @@ def describe_run(directory: Path, plan: FitPlan) -> FittedModel:
     candidates = _candidates(directory, table, plan)
     if not validation.cuts:
         return candidates[0]
-    model = _best(candidates, validation)
-    model, report = recalibrate_if_better(model, validation.cuts)
-    scores: dict[str, Any] = {"validation": assess(model, validation.cuts, num_samples=NUM_SAMPLES), "recalibration": report}
+    model, compared = _best(candidates, validation)
+    model, report, answers = recalibrate_if_better(model, validation.cuts)
+    tested = answer_cuts(model, test.cuts) if test.cuts else []
+    columns = model.card.columns
+    scores: dict[str, Any] = {"validation": assess(columns, answers, validation.cuts), "recalibration": report}
     if test.cuts:
-        scores["test"] = assess(model, test.cuts, num_samples=NUM_SAMPLES)
-    card = dataclasses.replace(model.card, reference=_reference(model, validation), about={**model.card.about, **scores})
-    model = FittedModel(model.network, card)
-    if not options.rival_names:
-        return model
+        scores["test"] = assess(columns, tested, test.cuts)
     rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed)
-    return compete(model, rivals, validation, test, skipped)
+    if rivals:
+        scores["leaderboard"] = compete(columns, rivals, validation, test, skipped, (answers, tested)).to_json()
+    about = {**model.card.about, **compared, **scores}
+    return FittedModel(
+        model.network, dataclasses.replace(model.card, reference=_reference(model, validation), about=about), rivals
+    )
 
 
 def _candidates(directory: Path, table: CurveDataset, plan: FitPlan) -> list[FittedModel]:
@@ -58,17 +61,16 @@ def _candidates(directory: Path, table: CurveDataset, plan: FitPlan) -> list[Fit
     return candidates
 
 
-def _best(candidates: Sequence[FittedModel], held_out: HeldOut) -> FittedModel:
-    """The candidate that predicts held-out curves best. All scores are kept in its card."""
+def _best(candidates: Sequence[FittedModel], held_out: HeldOut) -> tuple[FittedModel, dict[str, Any]]:
+    """The candidate that predicts held-out curves best, and all scores for its card if there are several."""
     if len(candidates) == 1:
-        return candidates[0]
+        return candidates[0], {}
     scores = [mean_log_prob(candidate, held_out.cuts) for candidate in candidates]
     rows = [
         {"model": model.card.model, "step": model.card.about["progress"]["best_step"], "log_likelihood": score}
         for model, score in zip(candidates, scores, strict=True)
     ]
-    best = candidates[int(np.argmax(scores))]
-    return FittedModel(best.network, dataclasses.replace(best.card, about={**best.card.about, "candidates": rows}))
+    return candidates[int(np.argmax(scores))], {"candidates": rows}
 
 
 def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header: dict[str, Any]) -> ModelCard:

@@ -25,7 +25,16 @@ from mpnp.tables.columns import Schema
 from mpnp.tables.points import target_inputs
 from mpnp.tasks.task import PointSet
 
-__all__ = ["AbstractForecaster", "NetworkForecaster", "Predicts", "Resamples", "RivalForecaster", "StackForecaster", "mix"]
+__all__ = [
+    "AbstractForecaster",
+    "NetworkForecaster",
+    "Predicts",
+    "Resamples",
+    "RivalForecaster",
+    "RivalPredictor",
+    "StackForecaster",
+    "mix",
+]
 
 TARGETS_AT_ONCE = 1_024
 """Targets that a rival predicts at once, which bounds the memory of covariances."""
@@ -84,11 +93,12 @@ class NetworkForecaster(AbstractForecaster):
     """The network. Programs are compiled once for each number of sampled functions."""
 
     predictor: Callable[[int], Predictor]
-    resampler: Resampler
 
     def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
         self.predictor = functools.cache(lambda count: Predictor(network, num_samples=count))
-        self.resampler = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+        self.completer = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+        """The same as `resampler`, with its placement of future inputs."""
+        self.resampler = self.completer
         self.has_functions = True
 
 

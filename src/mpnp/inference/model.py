@@ -237,6 +237,8 @@ class FittedModel:
 
     def uncalibrated(self) -> "FittedModel":
         """The network with its standard deviations as they were trained."""
+        if self.card.calibration is None and self.forecaster is self.network_forecaster:
+            return self  # with its compiled programs
         return FittedModel(self.network, dataclasses.replace(self.card, calibration=None), choice=NETWORK)
 
     def save(self, directory: str | Path, *, licence: str | None = None) -> None:

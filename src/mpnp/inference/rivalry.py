@@ -1,6 +1,5 @@
 """Learn the rivals of a network, and score all of them on the same held-out contexts."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,10 +7,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mpnp.inference.assess import Cut, score_outputs
-from mpnp.inference.forecasters import COMPONENTS, AbstractForecaster, RivalForecaster, mix
+from mpnp.inference.forecasters import COMPONENTS, RivalPredictor, mix
 from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing, learn_weights, rank
-from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.inference.prediction import Prediction
+from mpnp.inference.recalibration import log_probs
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.rivals.base import AbstractRival, Points, Unsuitable
@@ -47,50 +46,45 @@ def learn_rivals(table: CurveDataset, names: Sequence[str], *, seed: int) -> tup
 
 
 def compete(
-    model: FittedModel, rivals: Mapping[str, AbstractRival], validation: HeldOut, test: HeldOut, skipped: Mapping[str, str]
-) -> FittedModel:
-    """The model with its rivals and the leaderboard. Nothing is chosen on test contexts."""
-    columns = model.card.columns
-    forecasters: dict[str, AbstractForecaster] = {NETWORK: model.forecaster}
-    forecasters |= {name: RivalForecaster(rival, columns) for name, rival in rivals.items()}
-    answers = _answer(forecasters, columns, validation)
-    stackable = all(answer.distribution == Gaussian() for parts in answers.values() for answer in parts[:1])
+    columns: Schema,
+    rivals: Mapping[str, AbstractRival],
+    validation: HeldOut,
+    test: HeldOut,
+    skipped: Mapping[str, str],
+    network: tuple[list[Predictive], list[Predictive]],
+) -> Leaderboard:
+    """The leaderboard. `network` has its predictions of both sets of contexts. Nothing is chosen on test contexts."""
+    answers, tested = (
+        {NETWORK: own, **_answer(rivals, columns, part)} for own, part in zip(network, (validation, test), strict=True)
+    )
+    stackable = all(answer.distribution == Gaussian() for answer in network[0][:1])
     weights = _weights(answers, columns, validation, slice(None)) if stackable else {}
     stacks = _cross_fitted_stack(answers, columns, validation) if stackable else {}
     standings = _standings({**answers, **stacks}, columns, validation)
-    tested = _answer(forecasters, columns, test) if test.cuts else {}
-    if tested and weights:
+    if test.cuts and weights:
         tested[STACK] = _stack(tested, weights)
-    board = Leaderboard(
+    return Leaderboard(
         validation=standings,
-        test=_standings(tested, columns, test) if tested else (),
+        test=_standings(tested, columns, test) if test.cuts else (),
         best=standings[0].name,
         weights=weights,
         skipped=dict(skipped),
         num_contexts=len(validation.cuts),
     )
-    card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
-    return FittedModel(model.network, card, rivals)
 
 
-def _answer(forecasters: Mapping[str, AbstractForecaster], columns: Schema, held_out: HeldOut) -> Answers:
+def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: HeldOut) -> Answers:
     contexts = [context_points(columns, x, y) for x, y, _, _ in held_out.cuts]
     targets = [target_inputs(columns, x) for _, _, x, _ in held_out.cuts]
-    return {name: some.predictor(NUM_SAMPLES).many(contexts, targets) for name, some in forecasters.items()}
+    return {name: RivalPredictor(rival, columns).many(contexts, targets) for name, rival in rivals.items()}
 
 
 def _weights(answers: Answers, columns: Schema, held_out: HeldOut, which: slice) -> dict[str, float]:
     """Weights of the stack, learnt from some of the contexts."""
     densities = {
-        name: np.concatenate(
-            [
-                np.ravel(Prediction.decode(answer, columns).marginal_log_prob(y))
-                for answer, (_, _, _, y) in zip(parts[which], held_out.cuts[which], strict=True)
-            ]
-        )
-        for name, parts in answers.items()
+        name: np.concatenate(log_probs(columns, parts[which], held_out.cuts[which])) for name, parts in answers.items()
     }
-    return learn_weights({name: values[~np.isnan(values)] for name, values in densities.items()}, COMPONENTS)
+    return learn_weights(densities, COMPONENTS)
 
 
 def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Answers:

@@ -62,8 +62,8 @@ class Schema:
     @staticmethod
     def named(inputs: Sequence[str], outputs: Sequence[str], task: str = "task", group: str | None = None) -> "Schema":
         """A schema of columns with these names. A name may end in a kind, as in `sex:category`; else the cells decide."""
-        columns = (tuple(Column(*split_kind(str(name))) for name in names) for names in (inputs, outputs))
-        return Schema(*columns, task, group)
+        input_columns, output_columns = (tuple(Column(*split_kind(str(name))) for name in names) for names in (inputs, outputs))
+        return Schema(input_columns, output_columns, task, group)
 
     @staticmethod
     def numbered(num_inputs: int, num_outputs: int) -> "Schema":

@@ -133,7 +133,7 @@ def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarra
 def _without_mask(values: Any) -> np.ndarray:
     """An array in which masked entries are NaN."""
     if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "biuf":
-        return values.astype(np.float64).filled(np.nan)
+        return np.ma.filled(values.astype(np.float64), np.nan)
     return np.asarray(values)
 
 
