@@ -13,8 +13,8 @@ from mpnp.inference.prediction import Prediction
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
+from mpnp.tables.encoders.logarithm import LogEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
-from mpnp.tables.encoders.positive import CountEncoder, PositiveEncoder
 from mpnp.tables.encoders.registry import COLUMN_ENCODERS, COLUMN_KINDS
 from mpnp.tables.frames import curves_from_frame, read_table
 from mpnp.tables.rows import read_inputs
@@ -168,7 +168,7 @@ def test_an_unknown_level_is_refused_with_the_known_ones():
 
 def log_normal(mean, std):
     """A prediction of one positive output, log-normal with a factor of 10 for each unit of the network."""
-    schema = Schema((Column("x"),), (Column("y", PositiveEncoder(NumericEncoder(0.0, np.log(10)))),))
+    schema = Schema((Column("x"),), (Column("y", LogEncoder(0.0, NumericEncoder(0.0, np.log(10)))),))
     answer = Predictive(np.array([[[mean]]]) / np.log(10), np.array([[[std]]]) / np.log(10))
     return Prediction.decode(answer, schema)
 
@@ -197,7 +197,7 @@ def test_affine_outputs_keep_their_closed_forms():
     np.testing.assert_allclose(prediction.cdf(y), (norm.cdf(13, 12, 1) + norm.cdf(13, 16, 3)) / 2)
 
 
-@pytest.mark.parametrize("encoder", [PositiveEncoder(NumericEncoder(0.3, 0.7)), CountEncoder(NumericEncoder(0.3, 0.7))])
+@pytest.mark.parametrize("encoder", [LogEncoder(offset, NumericEncoder(0.3, 0.7)) for offset in (0.0, 1.0)])
 def test_slopes_are_derivatives_and_decoding_inverts(encoder):
     encoded = np.array([0.2, 0.2 + 1e-6, 1.5, 1.5 + 1e-6])
     decoded = encoder.decode(encoded)

@@ -2,8 +2,8 @@
 
 from mpnp.tables.encoders.base import AbstractColumnEncoder
 from mpnp.tables.encoders.categories import CategoryEncoder
+from mpnp.tables.encoders.logarithm import LogEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
-from mpnp.tables.encoders.positive import CountEncoder, PositiveEncoder
 from mpnp.tables.encoders.times import DateEncoder, DayOfWeekEncoder, DurationEncoder, TimeOfDayEncoder
 
 __all__ = ["COLUMN_ENCODERS", "COLUMN_KINDS", "split_kind"]
@@ -17,8 +17,7 @@ COLUMN_ENCODERS: dict[str, type[AbstractColumnEncoder]] = {
         DayOfWeekEncoder,
         DurationEncoder,
         CategoryEncoder,
-        PositiveEncoder,
-        CountEncoder,
+        LogEncoder,
     )
 }
 
@@ -31,8 +30,8 @@ COLUMN_KINDS: dict[str, AbstractColumnEncoder] = {
     "day-of-week": DayOfWeekEncoder(),
     "duration": DurationEncoder(),
     "category": CategoryEncoder(),
-    "positive": PositiveEncoder(),
-    "count": CountEncoder(),
+    "positive": LogEncoder(),
+    "count": LogEncoder(offset=1.0),
 }
 """What a user can write after the name of a column, as in `sex:category`."""
 
