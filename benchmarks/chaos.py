@@ -38,7 +38,14 @@ MOST_KILLS = 4
 """Kills of one case, at most; then the command is left alone until it ends."""
 
 SIZES = ["--steps=60", "--batch-size=4", "--num-samples=2", "--width=8", "--num-heads=2", "--encoder-depth=1", "--quiet"]
-TABLE = ["--task-column=task", "--input=x", "--output=y", "--held-out-contexts=20", "--licence=CC0"]
+TABLE = [
+    "--task-column=task",
+    "--input=x",
+    "--output=y",
+    "--held-out-contexts=20",
+    "--rivals=mean,persistence",
+    "--licence=CC0",
+]
 RUN = ["--validate-every=5", "--checkpoint-every=7", "--validation-tasks=8"]
 
 END_OF_PICTURE = b"IEND\xaeB`\x82"

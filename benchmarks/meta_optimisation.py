@@ -220,7 +220,7 @@ def past_studies() -> list[optuna.Study]:
 def learnt_model(curves: Curves, steps: int, directory: Path) -> FittedModel:
     """Our model of the past studies, fitted as a user would; saved, so that it is fitted once."""
     if not (directory / "card.json").exists():
-        NeuralProcessRegressor(steps=steps, settings=SETTINGS).fit(curves).model_.save(directory)
+        NeuralProcessRegressor(steps=steps, rivals="none", settings=SETTINGS).fit(curves).model_.save(directory)
     return load(directory)
 
 

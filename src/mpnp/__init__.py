@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mpnp.errors import DivergedError, InputError, MpnpError, RunError
+    from mpnp.inference.budget import FewStepsWarning
     from mpnp.inference.estimator import NeuralProcessRegressor
-    from mpnp.inference.fit import FitOptions
+    from mpnp.inference.fit import FewTasksWarning
+    from mpnp.inference.fit_options import FitOptions
     from mpnp.inference.model import (
         FittedModel,
         ImplausibleContextWarning,
@@ -38,6 +40,8 @@ __all__ = [
     "TASKS",
     "DivergedError",
     "Draws",
+    "FewStepsWarning",
+    "FewTasksWarning",
     "FitOptions",
     "FittedModel",
     "ImplausibleContextWarning",
@@ -70,7 +74,9 @@ __all__ = [
 _MODULES = {
     "mpnp.errors": ("DivergedError", "InputError", "MpnpError", "RunError"),
     "mpnp.inference.estimator": ("NeuralProcessRegressor",),
-    "mpnp.inference.fit": ("FitOptions",),
+    "mpnp.inference.budget": ("FewStepsWarning",),
+    "mpnp.inference.fit": ("FewTasksWarning",),
+    "mpnp.inference.fit_options": ("FitOptions",),
     "mpnp.inference.model": (
         "FittedModel",
         "ImplausibleContextWarning",

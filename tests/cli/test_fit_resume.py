@@ -16,7 +16,7 @@ from mpnp.training.loop import _Loop
 
 NAMES = ("--task-column", "day", "--input", "hour", "--output", "temp")
 SMALL = ("--model", "cnp", "--steps", 20, "--batch-size", 4, "--width", 8, "--num-heads", 2, "--encoder-depth", 1, "--quiet")
-SMALL += ("--held-out-contexts", 20, "--licence", "CC0")
+SMALL += ("--held-out-contexts", 20, "--licence", "CC0", "--rivals", "mean,persistence")
 
 
 def interrupt(*_):
@@ -56,8 +56,9 @@ def here(place, tmp_path, monkeypatch):
 def test_a_resumed_fit_ends_as_a_straight_one(name, repeated, here):
     answer = call("fit", *repeated, *([name] if repeated else []), "--resume", name)
     assert (answer.code, answer.err) == (0, "")
-    assert sorted(os.listdir(name)) == ["card.json", "model.safetensors"]
-    assert (here / name / "model.safetensors").read_bytes() == (here / "straight" / "model.safetensors").read_bytes()
+    assert sorted(os.listdir(name)) == ["card.json", "model.safetensors", "rivals.safetensors"]
+    for file in ("model.safetensors", "rivals.safetensors"):
+        assert (here / name / file).read_bytes() == (here / "straight" / file).read_bytes()
     cards = [load(each).card.to_json() for each in (name, "straight")]
     for card in cards:
         del card["about"]["progress"], card["about"]["cpu_seconds"]  # they hold times

@@ -12,7 +12,7 @@ from helpers.command_line import call
 from mpnp.inference.model import MissingContextWarning, OutsideRangeWarning
 
 SMALL = ("--model", "cnp", "--steps", 20, "--batch-size", 4, "--width", 8, "--num-heads", 2, "--encoder-depth", 1, "--quiet")
-SMALL += ("--held-out-contexts", 40)
+SMALL += ("--held-out-contexts", 40, "--rivals", "mean,normal")
 NAMES = ("--task-column", "day", "--input", "hour", "--output", "temp", "--output", "wind")
 
 
@@ -164,3 +164,28 @@ def test_inputs_beyond_the_range_of_training_are_warned_of(model, tables):
         warnings.simplefilter("default", OutsideRangeWarning)
         answer = call("predict", model[0], "--at", tables / "far.csv")
     assert answer.code == 0 and "mpnp: warning: 1 of 1 rows lie outside the training range: 'hour' is 30" in answer.err
+
+
+def test_predictions_come_from_the_best_forecaster_or_from_the_one_that_is_named(model, tables):
+    best = json.loads(call("info", model[0], "--json").out)["about"]["leaderboard"]["best"]
+    assert "forecaster, validation tasks" in model[1].out and "by default" in model[1].out
+    asked = ("predict", model[0], "--context", tables / "morning.csv", "--at", tables / "hours.csv")
+    answers = {name: call(*asked, "--model", name) for name in ("best", "network", "stack", "mean", "normal")}
+    assert all(answer.code == 0 for answer in answers.values()), answers
+    assert call(*asked).out == answers["best"].out == answers[best].out
+    assert len({answers[name].out for name in ("network", "mean", "normal")}) == 3
+    answer = call(*asked, "--model", "pg")
+    assert answer.code == 2 and "unknown forecaster 'pg'" in answer.err and "network" in answer.err
+    assert call(*asked, "--model", "mean", "--plot", tables / "mean.png").code == 0
+
+
+def test_a_report_shows_who_forecasts_best_and_what_to_mind(tables):
+    answer = call("fit", tables / "data.csv", *NAMES[:6], *SMALL, "--out", tables / "reported", "--report", tables / "r.html")
+    assert answer.code == 0, answer.err
+    page, numbers = (tables / "r.html").read_text(), json.loads((tables / "r.json").read_text())
+    for title in ("Leaderboard", "Learning curve", "Limits", "Example forecasts"):
+        assert f">{title}</h2>" in page
+    assert {"leaderboard", "learning", "limits", "coverage", "functionals"} <= numbers["sections"].keys()
+    assert "validation tasks are few" in numbers["sections"]["limits"]["verdict"]
+    answer = call("fit", tables / "data.csv", *NAMES, *SMALL, "--out", tables / "no", "--report", tables / "r.txt")
+    assert answer.code == 2 and "must end in .html" in answer.err and not (tables / "no").exists()

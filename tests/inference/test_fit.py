@@ -35,7 +35,7 @@ from mpnp.training.rundir import RunDirectory
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-OPTIONS = FitOptions("cnp", steps=60, batch_size=8, num_samples=2, learning_rate=1e-2, held_out_contexts=40)
+OPTIONS = FitOptions("cnp", steps=60, batch_size=8, num_samples=2, learning_rate=1e-2, held_out_contexts=40, rivals="none")
 GRID = np.linspace(12, 47, 6)
 
 
@@ -254,7 +254,9 @@ def test_the_time_allowed_decides_the_steps_down_to_the_fewest(name):
 
 
 def test_the_regressor_keeps_scikit_learns_habits():
-    regressor = NeuralProcessRegressor("cnp", steps=10, batch_size=4, settings=SETTINGS, verbose=False, random_state=3)
+    regressor = NeuralProcessRegressor(
+        "cnp", steps=10, batch_size=4, rivals="none", settings=SETTINGS, verbose=False, random_state=3
+    )
     assert clone(regressor).get_params() == regressor.get_params()
     with pytest.raises(NotFittedError):
         regressor.condition([1.0], [2.0])
@@ -277,7 +279,9 @@ def test_a_regressor_fits_a_file_and_is_saved_and_pickled_with_its_answers(tmp_p
     curves = lines()
     frame = pd.DataFrame({"task": np.repeat(curves.names, curves.counts), "x": curves.x[:, 0], "y": curves.y[:, 0]})
     frame.to_csv(tmp_path / "lines.csv", index=False)
-    regressor = NeuralProcessRegressor("cnp", batch_size=4, settings=SETTINGS, verbose=False).set_params(steps=np.int64(3))
+    regressor = NeuralProcessRegressor("cnp", batch_size=4, rivals="none", settings=SETTINGS, verbose=False).set_params(
+        steps=np.int64(3)
+    )
     regressor.fit(tmp_path / "lines.csv", task="task", inputs="x", outputs="y")
     context, at = ([1.0, 4.0], [100.0, 112.0]), [2.0, 3.0]
     wanted = regressor.condition(*context).predict(at)

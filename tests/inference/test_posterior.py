@@ -172,7 +172,7 @@ def test_a_quantity_that_some_functions_lack_is_that_of_the_others(model):
 def test_log_densities_are_those_of_the_mixture_in_the_users_units(model, double):
     posterior, (x, y) = model.condition(*ONE.pair(3)), ONE.pair(4)
     prediction = posterior.prediction(x)
-    density = norm.pdf(y, prediction.loc, prediction.mixture.scale)[..., 0]
+    density = norm.pdf(y, prediction.loc, prediction.scale)[..., 0]
     np.testing.assert_allclose(posterior.log_prob(x, y), np.log(density.mean(axis=0)), rtol=1e-6)
     np.testing.assert_allclose(posterior.joint_log_prob(x, y, method="mixture"), np.log(density.prod(axis=1).mean()), rtol=1e-6)
     x, y = TWO.pair(5)

@@ -84,7 +84,7 @@ def test_without_bounds_it_says_what_the_fitted_model_says(network, distribution
     ours = NeuralProcessModel(network, torch.tensor(x), torch.tensor(y), num_samples=many).posterior(torch.tensor(asked))
     theirs = network.condition(x, y, num_samples=many).prediction(asked)
     # The same functions, each at a distance from its mean that is the same at all points.
-    distances = (ours.values.numpy() - theirs.loc) / theirs.mixture.scale
+    distances = (ours.values.numpy() - theirs.loc) / theirs.scale
     np.testing.assert_allclose(distances, np.broadcast_to(distances[:, :1], distances.shape), rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(np.sort(distances[:, 0, 0]), standard.ppf((np.arange(many) + 0.5) / many), atol=0.05)
     # So mean and standard deviation are those of the mixture.

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from helpers.fitted_models import fitted, some_curves
 from mpnp.errors import InputError, RunError
 from mpnp.inference.card import ModelCard
+from mpnp.inference.prediction import Prediction
+from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -34,6 +36,12 @@ class Bands(AbstractColumnEncoder):
     @property
     def width(self):
         return 2
+
+    def adapt(self, cells, name):
+        return self
+
+    def show(self, value):
+        return f"{value:g} kg"
 
     def read(self, cells, name, remedy):
         return cells.str.removesuffix(" kg").astype(float).to_numpy()
@@ -157,8 +165,8 @@ def test_scales_that_make_no_numbers_are_refused(shift, scale):
 def test_normal_distributions_are_moved_and_stretched_to_the_users_units():
     schema = Schema((Column("x"),), (Column("a", NumericEncoder(10.0, 2.0)), Column("b", NumericEncoder(-1.0, 0.5))))
     loc, scale = np.array([[[1.0], [2.0], [3.0], [4.0]]]), np.array([[[1.0], [1.0], [2.0], [2.0]]])
-    means, stds = schema.decode_predictive(loc, scale)
-    np.testing.assert_array_equal(means, [[[12.0, 0.0], [16.0, 1.0]]])
-    np.testing.assert_array_equal(stds, [[[2.0, 0.5], [4.0, 1.0]]])
+    prediction = Prediction.decode(Predictive(loc, scale), schema)
+    np.testing.assert_array_equal(prediction.loc, [[[12.0, 0.0], [16.0, 1.0]]])
+    np.testing.assert_array_equal(prediction.std, [[2.0, 0.5], [4.0, 1.0]])
     with pytest.raises(InputError, match="the prediction is not finite"):
-        schema.decode_predictive(loc * np.nan, scale)
+        Prediction.decode(Predictive(loc * np.nan, scale), schema)

@@ -127,8 +127,6 @@ def test_files_give_what_the_frame_gives(tmp_path, ending):
             b"day,temp,temp\na,1,2\n",
             "^[^(]*twice.csv has more than one column named 'temp'; column names must be unique",
         ),
-        ("spreadsheet.csv", b"day;hour;temp\na;1;20,5\n", "separates its columns by semicolons; write it with commas"),
-        ("tabs.csv", b"day\thour\na\t1\n", "separates its columns by tabs"),
         ("broken.csv.gz", b"no gzip", "cannot read"),
         ("cut.csv.gz", gzip.compress(b"day,hour\na,1\n" * 99, mtime=0)[:20], "cannot read"),
         ("picture.parquet", b"\x89PNG", "cannot read"),

@@ -101,7 +101,7 @@ class NeuralProcessSurrogate(AbstractSurrogate):
         slots = next((slots for slots in SLOTS if slots >= x.shape[1]), x.shape[1])
         contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self._in_domain(x), y, strict=True)]
         targets = [target_inputs(columns, self._in_domain(candidates))] * len(contexts)
-        answers = self.model.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
+        answers = self.model.network_forecaster.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
         return [Prediction.decode(answer, columns) for answer in answers]
 
     def _in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:

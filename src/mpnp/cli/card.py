@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from mpnp.cli.scores import score_table
 from mpnp.cli.table import format_number, format_table
+from mpnp.inference.leaderboard import read_leaderboard
 
 if TYPE_CHECKING:
     from mpnp.inference.card import ModelCard
+    from mpnp.inference.leaderboard import Leaderboard, Standing
 
-__all__ = ["card_table"]
+__all__ = ["card_table", "leaderboard_table"]
 
 SPLITS = {"validation": "validation (selected the best step)", "test": "test (held out)"}
 
@@ -17,16 +19,17 @@ def card_table(card: "ModelCard") -> str:
     """What a model reads and predicts, how it was trained, and its scores."""
     about, seen, columns = card.about, card.seen, card.columns
     ranges = ", ".join(
-        f"{name} {low:g} to {high:g}" for name, low, high in zip(columns.inputs, seen.low, seen.high, strict=True)
+        f"{column.name} {column.encoder.show(low)} to {column.encoder.show(high)}"
+        for column, low, high in zip(columns.input_columns, seen.low, seen.high, strict=True)
     )
-    progress = about["progress"]
     rows = [
         ["model", card.model],
         ["inputs", ", ".join(columns.inputs)],
         ["outputs", ", ".join(columns.outputs)],
         ["trained on", f"{seen.num_tasks:,} tasks, {seen.num_rows:,} rows; {ranges}"],
         ["largest context", f"{seen.largest_context} rows"],
-        ["best step", f"{progress['best_step']:,}, after {progress['cpu_seconds']:,.0f} CPU-seconds"],
+        ["training", _training(about)],
+        *([["candidates", candidates]] if (candidates := _candidates(about.get("candidates"))) else []),
         ["recalibration", _recalibration(card)],
         *_check_rows(about.get("check")),
         ["written by", f"mpnp {about['environment']['mpnp']}"],
@@ -37,9 +40,45 @@ def card_table(card: "ModelCard") -> str:
         if about.get(split):
             header = [title, "log-likelihood", "RMSE", "CRPS", "coverage of the 90% band"]
             parts.append(format_table(header, [_score_row(name, scores) for name, scores in about[split].items()]))
+    if (board := read_leaderboard(card)) is not None:
+        parts.append(leaderboard_table(board))
     if about.get("scores"):
         parts.append(score_table(about["scores"]))
     return "\n\n".join(parts)
+
+
+def _training(about: dict[str, Any]) -> str:
+    """How long it was trained, and which step is kept."""
+    best, steps = about["progress"]["best_step"], about.get("steps_done")
+    if steps is None:
+        return f"best at step {best:,}, after {about['progress']['cpu_seconds']:,.0f} CPU-seconds"
+    planned = about["recipe"]["steps"]
+    early = "" if steps == planned else f" of {planned:,} planned, stopped early"
+    return (
+        f"{steps:,} steps{early}, {about['cpu_seconds']:,.0f} CPU-seconds in all; kept: step {best:,}, the best on validation"
+    )
+
+
+def _candidates(rows: list[dict[str, Any]] | None) -> str:
+    """What was compared on validation tasks before one was kept."""
+    return ", ".join(f"{row['model']} of step {row['step']:,}: {row['log_likelihood']:.3f}" for row in rows or [])
+
+
+def leaderboard_table(board: "Leaderboard") -> str:
+    """Network, rivals and their stack, the best first, and a verdict."""
+    header = ["log-likelihood", "behind", "± s.e.", "CRPS", "RMSE", "90% band covers"]
+    parts = []
+    for split, standings in (("validation", board.validation), ("test", board.test)):
+        rows = [[standing.name, *(format_number(value) for value in _numbers(standing))] for standing in standings]
+        if rows:
+            parts.append(format_table([f"forecaster, {split} tasks", *header], rows))
+    parts += [f"not compared: '{name}', because {reason}" for name, reason in board.skipped.items()]
+    return "\n\n".join([*parts, board.verdict()])
+
+
+def _numbers(standing: "Standing") -> tuple[float, ...]:
+    score = (standing.log_likelihood, standing.behind, standing.behind_error)
+    return (*score, standing.crps, standing.rmse, standing.coverage_90)
 
 
 def _recalibration(card: "ModelCard") -> str:

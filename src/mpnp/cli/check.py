@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     page_path(args.out)  # before the work, which takes a minute
     import_named_task(args)
     model = load(args.directory)
-    curves = None if args.data is None else read_table(args.data)
+    curves = None if args.data is None else read_table(args.data, (model.card.columns.task, model.card.columns.group))
     report = check(model, curves, task=args.task, num_tasks=args.tasks, seed=args.seed, quiet=args.quiet)
     report.save(args.out)
     kept = keep_check(args.directory, report.summary())

@@ -25,7 +25,8 @@ examples:
   mpnp predict model --context mornings.csv --at afternoons.csv --out all.csv     many tasks: both tables name the task
 
 Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (the spread
-of the functions that fit the context) and within_std (their own noise)."""
+of the functions that fit the context) and within_std (their own noise). Predictions come from the first of the model's
+leaderboard, which 'mpnp info' shows; --model chooses another."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     add_model(parser, "MODEL", "the model")
+    parser.add_argument(
+        "--model", default="best", metavar="NAME", dest="forecaster",
+        help="which forecaster of the leaderboard predicts: best, network, stack, or a rival (default %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--context", type=file_path, metavar="TABLE", help="observed rows (default: none, for the prior)")
     parser.add_argument("--at", type=file_path, metavar="TABLE", required=True, help="inputs to predict at")
     parser.add_argument("--task", metavar="NAME", help="predict only this task, of tables that hold several")
@@ -58,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 
     keep_compiled_programs()
     _check_options(args)
-    model = load(args.directory)
+    model = load(args.directory).use(args.forecaster)
     context, at = _read_tables(model.card.columns, args)
     prediction, figure = _predict(model, context, at, args)
     _write(prediction, args.out)
@@ -84,7 +89,7 @@ def _read_tables(columns: "Schema", args: argparse.Namespace) -> "tuple[Frame, F
     """Context and inputs, of all tasks or of the one chosen."""
     from mpnp.tables.frames import read_table
 
-    at = read_table(args.at)
+    at = read_table(args.at, (columns.task,))
     if not len(at):
         raise InputError(f"{args.at} has no rows; give it one row per input to predict at")
     context = _read_context(columns, args.context)
@@ -103,7 +108,7 @@ def _read_context(columns: "Schema", path: Path | None) -> "Frame":
 
     if path is None:
         return pd.DataFrame(columns=[columns.task, *columns.inputs, *columns.outputs])
-    context = read_table(path)
+    context = read_table(path, (columns.task,))
     if not len(read_context(columns, context, None)[0]):
         message = f"{path} holds no observed row: the prediction rests on the training data alone"
         warnings.warn(message, MissingContextWarning, stacklevel=2)

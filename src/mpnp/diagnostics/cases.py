@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,12 +13,10 @@ from mpnp.errors import InputError
 from mpnp.inference.assess import Cut, cut_curves
 from mpnp.inference.model import FittedModel
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
-from mpnp.tables.frames import curves_from_frame, is_frame
 from mpnp.tasks.base import TaskSource
 
-__all__ = ["Case", "Cases", "ExactAnswer", "cases_from_curves", "cases_from_source", "read_curves", "sort_rows"]
+__all__ = ["Case", "Cases", "ExactAnswer", "cases_from_curves", "cases_from_source", "sort_rows"]
 
 MOST_CUTS = 8
 """Contexts cut from one curve, at most."""
@@ -86,15 +83,6 @@ class Cases:
     def has_exact(self) -> bool:
         """Whether the exact posterior is known."""
         return all(case.exact is not None for case in self.items)
-
-
-def read_curves(columns: Schema, curves: Any) -> Curves:
-    """Curves with the model's columns, from curves, a data frame with the task column, or a list of pairs (X, y)."""
-    if isinstance(curves, Curves):
-        return Curves.from_pairs(
-            [curves.pair(number) for number in range(len(curves))], names=curves.names, groups=curves.groups, columns=columns
-        )
-    return curves_from_frame(curves, columns) if is_frame(curves) else Curves.from_pairs(curves, columns=columns)
 
 
 def cases_from_curves(model: FittedModel, curves: Curves, num_cases: int, *, seed: int) -> Cases:

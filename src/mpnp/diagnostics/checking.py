@@ -7,7 +7,7 @@ import numpy as np
 from tqdm import tqdm
 
 from mpnp.diagnostics.calibration import EXACT, calibration_sections, predict_targets
-from mpnp.diagnostics.cases import Cases, cases_from_curves, cases_from_source, read_curves
+from mpnp.diagnostics.cases import Cases, cases_from_curves, cases_from_source
 from mpnp.diagnostics.draws import generate_functions, resample_cases
 from mpnp.diagnostics.exact import cases_from_gaussian_process
 from mpnp.diagnostics.functionals import Functional, default_functionals, functionals_section
@@ -17,9 +17,11 @@ from mpnp.diagnostics.report import Report
 from mpnp.diagnostics.sections import Section
 from mpnp.errors import InputError
 from mpnp.evaluation.oracle import has_oracle
+from mpnp.inference.leaderboard import NETWORK
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
 from mpnp.options import require_count, require_seed
+from mpnp.tables.frames import read_curves
 from mpnp.tasks.base import TEST_SEED, fixed_tasks
 from mpnp.tasks.registry import find_problem
 
@@ -49,8 +51,9 @@ def check(
     `curves` are held-out curves: a data frame with the model's columns, a list of pairs (X, y), or `Curves`. Without them,
     tasks are drawn from the family `task`, by default the one that the model was trained on. `functionals` are added to the
     default ones: each maps the inputs of some rows and the values of one output there to a number. Functions are drawn for at
-    most `num_tasks` tasks.
+    most `num_tasks` tasks. Of a model with rivals, it is the network that is checked.
     """
+    model = model.use(NETWORK)
     require_seed(seed)
     require_count("num_tasks", num_tasks, least=2, most=MOST_TASKS)
     if curves is None:

@@ -65,7 +65,7 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
 
     for number, (case, context) in enumerate(zip(cases, contexts, strict=True)):
         rng, key = np.random.default_rng([seed, number]), jax.random.fold_in(jax.random.key(seed), number)
-        inputs = model.resampler.place(case.x_context, _all_inputs(case), NUM_DRAWS, num_future[number], rng)
+        inputs = model.network_forecaster.completer.place(case.x_context, _all_inputs(case), NUM_DRAWS, num_future[number], rng)
         num_points = inputs.shape[1]
         filled = np.resize(np.swapaxes(inputs, 0, 1), (num_points * max(num_future) // num_future[number], *inputs[:, 0].shape))
         queries = (

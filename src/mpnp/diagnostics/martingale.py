@@ -16,6 +16,7 @@ from mpnp.diagnostics.estimate import Estimate, cluster_mean
 from mpnp.diagnostics.figures import steps_figure
 from mpnp.diagnostics.sections import Section, Table, Verdict
 from mpnp.inference.designs import Forecast
+from mpnp.inference.leaderboard import NETWORK
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.models.martingale import AbstractMartingaleNP, NumPseudoWarning
@@ -140,7 +141,7 @@ def spread_section(model: FittedModel, cases: Cases) -> Section | None:
 def _spread(model: FittedModel, network: AbstractMartingaleNP, cases: Cases, num_pseudo: int) -> Estimate:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumPseudoWarning)  # the number is varied on purpose
-        other = FittedModel(network.with_num_pseudo(num_pseudo), model.card)
+        other = FittedModel(network.with_num_pseudo(num_pseudo), model.card, choice=NETWORK)
     pairs = [(case.x_context, case.y_context) for case in cases]
     predictions = other.predict_pairs(pairs, [case.x_target for case in cases], NUM_SAMPLES)
     shares = [np.mean(prediction.between_std / prediction.std) for prediction in predictions]
@@ -155,7 +156,7 @@ def _judge_slope(slope: float) -> Verdict:
 
 def consistency_section(model: FittedModel, cases: Cases, *, seed: int) -> Section | None:
     """The gap between the joint log densities of two targets in either order; None for models that only look ahead."""
-    if isinstance(model.resampler.design, Forecast):
+    if isinstance(model.network_forecaster.completer.design, Forecast):
         return None
     columns = model.card.columns
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 
 __all__ = ["Cut", "assess", "cut_curves", "score_outputs"]
@@ -31,14 +32,12 @@ def cut_curves(curves: Curves, context: str, *, max_rows: int, num_cuts: int, se
     return cuts
 
 
-def assess(model: FittedModel, cuts: Sequence[Cut], *, num_samples: int) -> dict[str, dict[str, Any]]:
-    """Mean scores of each output over the targets of all cuts."""
-    predictions = model.predict_pairs([cut[:2] for cut in cuts], [cut[2] for cut in cuts], num_samples)
-    scores = [score_outputs(prediction, cut[3]) for prediction, cut in zip(predictions, cuts, strict=True)]
-    names = model.card.columns.outputs
+def assess(columns: Schema, answers: Sequence[Predictive], cuts: Sequence[Cut]) -> dict[str, dict[str, Any]]:
+    """Mean scores of each output over the targets of all cuts, given predictions in the network's units."""
+    scores = [score_outputs(Prediction.decode(answer, columns), cut[3]) for answer, cut in zip(answers, cuts, strict=True)]
     return {
         name: {metric: _mean(np.concatenate([score[metric][:, output] for score in scores])) for metric in scores[0]}
-        for output, name in enumerate(names)
+        for output, name in enumerate(columns.outputs)
     }
 
 

@@ -37,6 +37,16 @@ class TrainingDomain:
     high: Float[np.ndarray, " input"]
     largest_context: int
 
+    def union(self, other: "TrainingDomain") -> "TrainingDomain":
+        """The extent of both data sets together."""
+        return TrainingDomain(
+            self.num_tasks + other.num_tasks,
+            self.num_rows + other.num_rows,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            max(self.largest_context, other.largest_context),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """As plain numbers; a missing bound is null."""
         content = {name: np.asarray(value).tolist() for name, value in vars(self).items()}
@@ -110,11 +120,7 @@ class ModelCard:
         """
         if not self.scaled_by_context or not len(x):
             return self
-        columns = self.columns.learn(x, y)
-        inputs = tuple(
-            dataclasses.replace(column, encoder=column.encoder.widened(CONTEXT_SHARE)) for column in columns.input_columns
-        )
-        columns = dataclasses.replace(columns, input_columns=inputs)
+        columns = self.columns.learn(x, y).with_wider_inputs(1 / CONTEXT_SHARE)
         before, after = self.columns.input_scale, columns.input_scale
         low, high = (
             after.shift + after.scale * (bound - before.shift) / before.scale for bound in (self.seen.low, self.seen.high)

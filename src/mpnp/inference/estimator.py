@@ -11,16 +11,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from mpnp.errors import InputError
+from mpnp.inference.assess import cut_curves
 from mpnp.inference.fit import SETTINGS, FitOptions, fit_curves
+from mpnp.inference.leaderboard import Leaderboard
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import DEFAULT_QUANTILES
+from mpnp.inference.recalibration import mean_log_prob
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
-from mpnp.tables.frames import curves_from_frame, is_frame, plain_number, read_table
+from mpnp.tables.frames import curves_from_frame, is_frame, plain_number, read_curves, read_table
 
 __all__ = ["NeuralProcessRegressor"]
+
+CONTEXTS_PER_TASK = 4
+"""Contexts that a score cuts from each task."""
 
 
 class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
@@ -45,6 +51,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         patience: int | None = None,
         held_out_contexts: int | None = None,
         mixing: float | None = None,
+        rivals: str | None = None,
         validation: float = 0.15,
         test: float = 0.0,
         settings: ModelSettings | None = None,
@@ -62,6 +69,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         self.patience = patience
         self.held_out_contexts = held_out_contexts
         self.mixing = mixing
+        self.rivals = rivals
         self.validation = validation
         self.test = test
         self.settings = settings
@@ -89,7 +97,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
             raise InputError("fit takes many tasks, each with its own X and y: pass a list of pairs (X, y), and no separate y")
         chosen: dict[str, Any] = {"batch_size": plain_number(self.batch_size), "num_samples": plain_number(self.num_samples)}
         chosen |= {"optimizer": self.optimizer, "learning_rate": self.learning_rate}
-        chosen |= {"patience": plain_number(self.patience), "mixing": self.mixing}
+        chosen |= {"patience": plain_number(self.patience), "mixing": self.mixing, "rivals": self.rivals}
         chosen |= {"held_out_contexts": plain_number(self.held_out_contexts)}
         options = FitOptions(
             model=self.model,
@@ -135,9 +143,34 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         self.model_.save(directory, licence=licence)
 
-    def predict(self, X: Any) -> Any:
-        """The prior mean, for a task without observed rows. To use observed rows, call `condition` first."""
-        return self.condition().predict(X)
+    @property
+    def leaderboard_(self) -> Leaderboard | None:
+        """How well network, rivals and stack forecast held-out tasks; None if there were no rivals."""
+        check_is_fitted(self)
+        return self.model_.leaderboard
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of what random contexts leave open of other tasks; higher is better.
+
+        `X` holds tasks as `fit` takes them: a list of pairs, or a frame with the model's columns. So scikit-learn's
+        `cross_val_score(regressor, tasks)` splits by task.
+        """
+        check_is_fitted(self)
+        if y is not None or sample_weight is not None:
+            raise InputError("score takes many tasks, each with its own X and y: pass a list of pairs (X, y), and nothing else")
+        curves = read_curves(self.card_.columns, X)
+        context, most = self.card_.about["context"], self.card_.seen.largest_context + 1
+        cuts = cut_curves(curves, context, max_rows=most, num_cuts=CONTEXTS_PER_TASK, seed=0)
+        if not cuts:
+            raise InputError("no task to score has two rows: one is the context, the other is to be predicted")
+        return mean_log_prob(self.model_, cuts)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The prior mean, for a task without observed rows. To use observed rows, call `condition` first.
+
+        With `return_std`, a pair of mean and standard deviation.
+        """
+        return self.condition().predict(X, return_std=return_std)
 
 
 def as_curves(
@@ -151,7 +184,7 @@ def as_curves(
     if isinstance(tasks, Curves):
         return tasks
     if isinstance(tasks, (str, Path)):
-        tasks = read_table(tasks)
+        tasks = read_table(tasks, (task, group))
     if not is_frame(tasks):
         return Curves.from_pairs(tasks)
     if task is None or inputs is None or outputs is None:

@@ -22,51 +22,73 @@ from mpnp.training.rundir import PRETRAINED, RunDirectory, find_run, load_model
 
 if TYPE_CHECKING:
     import mpnp.models.base
+    from mpnp.rivals.base import AbstractRival
 
 __all__ = ["CARD", "WEIGHTS", "keep_check", "load_model_files", "read_card", "save_model"]
 
-WEIGHTS, CARD = "model.safetensors", "card.json"
+WEIGHTS, CARD, RIVALS = "model.safetensors", "card.json", "rivals.safetensors"
 
 NEXT, DIGEST = "next.safetensors", "weights_sha256"
 """Weights that are being saved, and the entry of the card that says which weights it describes."""
+
+NEXT_RIVALS, RIVALS_DIGEST = "next-rivals.safetensors", "rivals_sha256"
+"""The same of the rivals."""
+
+DESCRIBED = ((WEIGHTS, NEXT, DIGEST), (RIVALS, NEXT_RIVALS, RIVALS_DIGEST))
+"""Files that the card describes: their name, their name until the card is written, and the entry of the card."""
 
 LICENCE = "Apache-2.0"
 """Licence of the models that come with the package."""
 
 
-def save_model(directory: Path, network: "mpnp.models.base.AbstractNeuralProcess", card: ModelCard) -> None:
-    """Write weights and card as one change: a directory holds the old model until its card is replaced, then the new one."""
+def save_model(
+    directory: Path,
+    network: "mpnp.models.base.AbstractNeuralProcess",
+    card: ModelCard,
+    rivals: "Mapping[str, AbstractRival]",
+) -> None:
+    """Write all files as one change: a directory holds the old model until its card is replaced, then the new one."""
+    from mpnp.rivals.storage import save_rivals
     from mpnp.training import checkpoint
 
     _finish_save(directory)
     checkpoint.save(directory / NEXT, network, {"model": card.model})
-    write_json(directory / CARD, {**card.to_json(), DIGEST: _digest(directory / NEXT)})
+    digests = {DIGEST: _digest(directory / NEXT)}
+    if rivals:
+        save_rivals(directory / NEXT_RIVALS, rivals)
+        digests[RIVALS_DIGEST] = _digest(directory / NEXT_RIVALS)
+    write_json(directory / CARD, {**card.to_json(), **digests})
     _finish_save(directory)
+    if not rivals:
+        (directory / RIVALS).unlink(missing_ok=True)
 
 
 def _finish_save(directory: Path) -> None:
-    """Give new weights their name if the card describes them, and remove them if it does not."""
-    new = directory / NEXT
-    if not new.is_file():
-        return
-    try:
-        described = read_json(directory / CARD).get(DIGEST)
-    except (AttributeError, RunError):  # there is no card yet, or a damaged one
-        described = None
-    if _digest(new) == described:
-        os.replace(new, directory / WEIGHTS)
-    else:
-        new.unlink()
+    """Give new files their names if the card describes them, and remove them if it does not."""
+    for name, name_before, entry in DESCRIBED:
+        new = directory / name_before
+        if not new.is_file():
+            continue
+        try:
+            described = read_json(directory / CARD).get(entry)
+        except (AttributeError, RunError):  # there is no card yet, or a damaged one
+            described = None
+        if _digest(new) == described:
+            os.replace(new, directory / name)
+        else:
+            new.unlink()
 
 
-def load_model_files(directory: Path) -> tuple["mpnp.models.base.AbstractNeuralProcess", ModelCard]:
-    """The network and the card of a saved model, of a training run, or of a model that comes with the package."""
+def load_model_files(
+    directory: Path,
+) -> tuple["mpnp.models.base.AbstractNeuralProcess", ModelCard, "dict[str, AbstractRival]"]:
+    """Network, card and rivals of a saved model, of a training run, or of a model that comes with the package."""
     directory = find_run(directory)
     if (directory / CARD).is_file():
         card, weights = _saved_model(directory)
-        return _load_network(weights, card), card
+        return _load_network(weights, card), card, _load_rivals(directory)
     card = read_card(directory)
-    return load_model(directory)[0], card
+    return load_model(directory)[0], card, {}
 
 
 def read_card(directory: Path) -> ModelCard:
@@ -105,17 +127,27 @@ def _saved_model(directory: Path) -> tuple[ModelCard, Path]:
     """The card, and the file with the weights that it describes."""
     content = read_json(directory / CARD)
     card = ModelCard.from_json(content, directory / CARD)
-    return card, _described_weights(directory, content.get(DIGEST))
+    return card, _described(directory, WEIGHTS, NEXT, content.get(DIGEST))
 
 
-def _described_weights(directory: Path, digest: Any) -> Path:
-    """The weights that the card describes. They are still in `NEXT` if a save was killed right after it wrote the card."""
-    for path in (directory / WEIGHTS, directory / NEXT):
+def _load_rivals(directory: Path) -> "dict[str, AbstractRival]":
+    """The rivals that the card describes, if any."""
+    digest = read_json(directory / CARD).get(RIVALS_DIGEST)
+    if digest is None:
+        return {}
+    from mpnp.rivals.storage import load_rivals  # here, because it needs JAX
+
+    return load_rivals(_described(directory, RIVALS, NEXT_RIVALS, digest))
+
+
+def _described(directory: Path, name: str, name_before: str, digest: Any) -> Path:
+    """The file that the card describes. It has its name of before if a save was killed right after it wrote the card."""
+    for path in (directory / name, directory / name_before):
         if path.is_file() and _digest(path) == digest:
             return path
-    if not (directory / WEIGHTS).is_file():
-        raise RunError(f"{directory / WEIGHTS} does not exist")
-    raise RunError(f"{directory / WEIGHTS} is not the file that {CARD} describes; restore both from one copy")
+    if not (directory / name).is_file():
+        raise RunError(f"{directory / name} does not exist")
+    raise RunError(f"{directory / name} is not the file that {CARD} describes; restore both from one copy")
 
 
 def _load_network(weights: Path, card: ModelCard) -> "mpnp.models.base.AbstractNeuralProcess":

@@ -1,102 +1,61 @@
-"""From curves to a fitted model: split, choose the number of steps, train, describe."""
+"""From curves to a fitted model: plan, train, describe; interrupted fits resume, and fitted models are updated."""
 
 import contextlib
 import dataclasses
-import math
 import shutil
 import tempfile
-import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from mpnp.errors import InputError, RunError, first_line
-from mpnp.inference.assess import Cut, assess, cut_curves
-from mpnp.inference.card import ModelCard, Reference, TrainingDomain
+from mpnp.inference.budget import plan_run
+from mpnp.inference.describe import describe_run
 from mpnp.inference.files import CARD, save_model
-from mpnp.inference.model import NUM_SAMPLES, FittedModel, load
-from mpnp.inference.ood import half_scores
+from mpnp.inference.fit_options import SETTINGS, FitOptions
+from mpnp.inference.model import FittedModel, load
 from mpnp.inference.plan import PLAN, FitPlan
-from mpnp.inference.recalibration import recalibrate_if_better
+from mpnp.io.files import environment
 from mpnp.io.locks import exclusive
 from mpnp.models.config import ModelSettings
-from mpnp.models.registry import find_model
-from mpnp.options import option, require_fields, require_seed
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.storage import load_dataset, save_dataset
-from mpnp.tasks.base import Problem
 from mpnp.tasks.registry import TABLE
-from mpnp.training import sharding
-from mpnp.training.config import Recipe, RunConfig
-from mpnp.training.loop import finish
-from mpnp.training.rundir import RunDirectory, load_model
-from mpnp.training.step import initial_state, make_step
+from mpnp.training import checkpoint
+from mpnp.training.config import RunConfig
+from mpnp.training.loop import Progress, finish
+from mpnp.training.rundir import RunDirectory
 
-__all__ = ["FitOptions", "SETTINGS", "fit_curves", "has_unfinished_fit", "resume_fit", "unfinished_curves", "unfinished_plan"]
-
-
-@dataclasses.dataclass(frozen=True)
-class FitOptions:
-    """Options of a fit. Unless `steps` is given, the number of steps follows from `max_minutes`."""
-
-    model: str = option("mpanp", "which model ('mpnp models' lists them)")
-    context: str = option("random", "rows to predict from: random ones, or the beginning of a curve (prefix)")
-    max_minutes: float = option(5.0, "approximate training time, which determines the number of steps")
-    steps: int | None = option(None, "training steps (default: as many as the time allows)")
-    min_steps: int = option(100, "minimum number of training steps, even if they take longer")
-    batch_size: int = option(16, "tasks per step")
-    num_samples: int = option(2, "functions sampled per task in training, K")
-    optimizer: str = option("muon", "adam or muon")
-    learning_rate: float = option(1e-2, "base learning rate")
-    patience: int = option(12, "training stops after this many validations without a better score")
-    mixing: float = option(0.95, "share of training tasks that blend two curves (of one input), against overfitting; 0: none")
-    validation: float = option(0.15, "share of the tasks kept for validation")
-    test: float = option(0.0, "share of the tasks held out for a final test")
-    held_out_contexts: int = option(600, "contexts cut from held-out tasks to score the model and to detect unusual contexts")
-    seed: int = option(0, "fixes the split, the initial weights and every draw")
-
-    def __post_init__(self) -> None:
-        require_fields(self)
-        require_seed(self.seed)
-        find_model(self.model)
-        if not 0 < self.max_minutes < math.inf:
-            raise InputError(f"max_minutes must be positive and finite, got {self.max_minutes}")
-
-    def recipe(self) -> Recipe:
-        """The training recipe, with the maximum number of steps."""
-        return Recipe(
-            steps=self.steps or MOST_STEPS,
-            batch_size=self.batch_size,
-            num_samples=self.num_samples,
-            optimizer=self.optimizer,
-            learning_rate=self.learning_rate,
-            core_share=0.0 if find_model(self.model).core is None else CORE_SHARE,
-            validation_tasks=512,
-            select_by="target",
-            patience=self.patience,
-        )
-
-
-CORE_SHARE = 0.35
-"""Fraction of the steps that train only the core of a martingale model. Smaller than in recipes with unlimited tasks, because
-on a finite table a core that trains for long overfits."""
-
-SHARE_OF_TIME = 0.8
-"""Share of the time allowed for training steps; the rest is for validation, compilation and the card."""
-
-VALIDATIONS = 25
-"""Number of validations of the whole model. While only its core is trained, the interval is the same."""
-
-MOST_STEPS = 20_000
+__all__ = [
+    "FewTasksWarning",
+    "FitOptions",
+    "SETTINGS",
+    "fit_curves",
+    "has_unfinished_fit",
+    "resume_fit",
+    "unfinished_curves",
+    "unfinished_plan",
+    "update_model",
+]
 
 TRAINING = "training"
 """The run of an unfinished fit, inside the model's directory."""
 
-SETTINGS = ModelSettings(width=64, num_heads=4, sigma_min=0.02)
-"""Half the paper's width suits data sets of hundreds of curves; a low floor, because outputs have standard deviation one."""
+START = "start"
+"""Inside that run, the weights of the model that is updated."""
+
+FEW_TASKS = 10
+"""With so few tasks or fewer, a model can hardly learn what tasks have in common."""
+
+PRETRAINED_FOR_FEW = "canp-matern-low"
+
+UPDATE_RATE = 3e-3
+"""Base learning rate of an update, lower than that of new weights."""
+
+
+class FewTasksWarning(UserWarning):
+    """There are too few tasks to learn from."""
 
 
 def fit_curves(
@@ -110,17 +69,94 @@ def fit_curves(
 ) -> FittedModel:
     """Fit a model to curves. If `out` is given, save it there; until then, the directory holds what `resume_fit` needs.
 
-    The number of steps depends on the machine's speed; set `steps` for a reproducible result.
+    The number of steps depends on the CPU time of a step; set `steps` for a reproducible result.
     """
     options = options or FitOptions()
-    started = time.monotonic()
+    _check_count(curves)
     table = CurveDataset(curves, options.context, options.validation, options.test, options.seed, options.mixing)
+    return _fit(table, options, settings, None, out, licence, quiet)
+
+
+def update_model(
+    model: FittedModel,
+    curves: Curves,
+    options: FitOptions | None = None,
+    *,
+    out: str | Path | None = None,
+    licence: str | None = None,
+    quiet: bool = False,
+) -> FittedModel:
+    """Continue the training of a model on further curves, with its columns and scales; `out` must be a new directory.
+
+    The model does not hold the curves that it was fitted to. Pass them again, together with the new ones, to forget nothing.
+    """
+    card = model.card
+    if "recipe" not in card.about:
+        raise InputError("only models that 'mpnp fit' made can be updated; fit a new model to your curves")
+    options = dataclasses.replace(
+        options or FitOptions(learning_rate=UPDATE_RATE), model=card.model, context=card.about["context"]
+    )
+    columns = card.columns
+    curves = dataclasses.replace(curves, columns=columns)
+    table = CurveDataset(curves, options.context, options.validation, options.test, options.seed, options.mixing, scaled=True)
+    return _fit(table, options, card.settings, model, out, licence if licence is not None else card.licence, quiet)
+
+
+def _fit(
+    table: CurveDataset,
+    options: FitOptions,
+    settings: ModelSettings,
+    earlier: FittedModel | None,
+    out: str | Path | None,
+    licence: str | None,
+    quiet: bool,
+) -> FittedModel:
+    """Plan, train and describe; `earlier` is the model that is updated."""
     with _directory(out) as directory:
-        plan = FitPlan(_plan_run(table, options, settings, started), dataclasses.asdict(options), licence)
+        parts = ", ".join(f"{len(part):,} for {name}" for name, part in table.parts.items() if len(part))
+        _tell(f"tasks: {parts}; compiling and measuring the cost of a training step", quiet)
+        start = None if earlier is None else _save_start(directory / START, earlier, table)
+        schedule = plan_run(table, options, settings, start)
+        _tell(schedule.describe(), quiet)
+        seen = None if earlier is None else earlier.card.seen
+        plan = FitPlan(schedule.run, dataclasses.asdict(options), licence, seen)
         save_dataset(RunDirectory(directory).table, table)
         plan.write(directory)
         model = _finish(directory, plan, quiet)
         return model if out is None else _keep(model, Path(out))
+
+
+def _tell(line: str, quiet: bool) -> None:
+    if not quiet:
+        print(line, flush=True)
+
+
+def _check_count(curves: Curves) -> None:
+    """Refuse a single task, and warn if there are hardly more."""
+    advice = (
+        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') for one input and one "
+        "output, with inputs scaled to [-2, 2] and outputs to standard deviation 1"
+    )
+    if len(curves) < 2:
+        raise InputError(f"a model learns from many tasks, but there is only {len(curves)}. {advice}")
+    if len(curves) <= FEW_TASKS:
+        warnings.warn(
+            f"{len(curves)} tasks are hardly enough to learn from, and scores on so few are mostly chance. {advice}",
+            FewTasksWarning,
+            stacklevel=3,
+        )
+
+
+def _save_start(directory: Path, model: FittedModel, table: CurveDataset) -> str:
+    """Write the weights of a model as a run that training can start from."""
+    card = model.card
+    config = RunConfig(card.model, TABLE, settings=card.settings, own_dims=table.columns.dims)
+    run = RunDirectory(directory.resolve())
+    shutil.rmtree(run.path, ignore_errors=True)  # of a fit that was killed before its plan was written
+    run.create(config)
+    header = {"config": config.to_json(), "progress": dataclasses.asdict(Progress()), "environment": environment()}
+    checkpoint.save(run.best, model.uncalibrated().network, header)
+    return str(run.path)
 
 
 def resume_fit(out: str | Path, *, licence: str | None = None, quiet: bool = False) -> FittedModel:
@@ -164,13 +200,13 @@ def unfinished_curves(out: str | Path) -> Curves:
 def _finish(directory: Path, plan: FitPlan, quiet: bool) -> FittedModel:
     """Train to the end from the last checkpoint, if any, then describe the model."""
     finish(plan.run, directory, quiet=quiet)
-    model = _describe(directory, plan.licence)
-    return _with_held_out(model, load_dataset(RunDirectory(directory).table), plan.options["held_out_contexts"])
+    _tell("scoring on held-out tasks, and comparing with simple forecasts", quiet)
+    return describe_run(directory, plan)
 
 
 def _keep(model: FittedModel, out: Path) -> FittedModel:
     """Save a model, then remove its training run."""
-    save_model(out, model.network, model.card)
+    save_model(out, model.network, model.card, model.rivals)
     shutil.rmtree(out / TRAINING)
     return model
 
@@ -196,93 +232,3 @@ def _require_free(out: Path) -> None:
             f"{out} holds an unfinished fit; continue it with 'mpnp fit --resume {out}', remove {out / TRAINING}, or "
             "choose another --out"
         )
-
-
-def _plan_run(table: CurveDataset, options: FitOptions, settings: ModelSettings, started: float) -> RunConfig:
-    """The configuration of the run, with as many steps as fit into the remaining time."""
-    config = RunConfig(
-        options.model, TABLE, options.seed, recipe=options.recipe(), settings=settings, own_dims=table.columns.dims
-    )
-    if options.steps is None:
-        cost = _seconds_per_step(config, table.problem())
-        left = 60 * options.max_minutes * SHARE_OF_TIME - (time.monotonic() - started)
-        recipe = dataclasses.replace(config.recipe, steps=min(max(int(left / cost), options.min_steps), MOST_STEPS))
-        config = dataclasses.replace(config, recipe=recipe)
-    every = math.ceil((config.recipe.steps - config.core_steps) / VALIDATIONS)
-    return dataclasses.replace(config, recipe=dataclasses.replace(config.recipe, validate_every=every, checkpoint_every=every))
-
-
-def _seconds_per_step(config: RunConfig, problem: Problem) -> float:
-    """Mean wall-clock seconds per step without compilation. Training reuses the compiled steps."""
-    mesh, share = sharding.batch_mesh(config.recipe.batch_size), config.recipe.core_share
-    step, state = make_step(config, problem.training, mesh), sharding.replicate(mesh, initial_state(config, problem.training))
-    indices = np.arange(config.recipe.batch_size, dtype=np.uint32)
-
-    def seconds(number: int, repeats: int = 4) -> float:
-        step(state, indices, number)[1]["loss"].block_until_ready()
-        started = time.monotonic()
-        for _ in range(repeats):
-            step(state, indices, number)[1]["loss"].block_until_ready()
-        return (time.monotonic() - started) / repeats
-
-    whole = seconds(config.recipe.steps - 1)
-    return share * seconds(0) + (1 - share) * whole if share else whole
-
-
-def _describe(directory: Path, licence: str | None) -> FittedModel:
-    """The model at its best validation score, with its card."""
-    network, config, header = load_model(directory)
-    run = RunDirectory(directory)
-    table = load_dataset(run.table)
-    training = table.parts["train"]
-    card = ModelCard(
-        model=config.model,
-        settings=config.settings,
-        columns=table.columns,
-        seen=TrainingDomain(
-            num_tasks=len(training),
-            num_rows=len(training.x),
-            low=training.x.min(axis=0),
-            high=training.x.max(axis=0),
-            largest_context=max(table.max_rows - 1, 1),
-        ),
-        reference=None,
-        about={
-            "tasks": {name: len(part) for name, part in table.parts.items()},
-            "context": table.context,
-            "mixing": table.mixing,
-            "seed": config.seed,
-            "recipe": dataclasses.asdict(config.recipe),
-            "progress": header["progress"],
-            "cpu_seconds": run.cpu_seconds() or 0.0,
-            "environment": header["environment"],
-        },
-        licence=licence,
-    )
-    return FittedModel(network, card)
-
-
-def _with_held_out(model: FittedModel, table: CurveDataset, num_contexts: int) -> FittedModel:
-    """Add scores on held-out curves to the card, and reference scores of their contexts."""
-    cuts = _cuts(table, "validation", num_contexts)
-    if not cuts:
-        return model
-    model, report = recalibrate_if_better(model, cuts)
-    contexts = [(x, y) for x, y, _, _ in cuts]
-    reference = Reference(
-        np.asarray([len(x) for x, _ in contexts]), half_scores(model.predictor(NUM_SAMPLES), model.card.columns, contexts)
-    )
-    scores: dict[str, Any] = {"validation": assess(model, cuts, num_samples=NUM_SAMPLES), "recalibration": report}
-    if tested := _cuts(table, "test", num_contexts):
-        scores["test"] = assess(model, tested, num_samples=NUM_SAMPLES)
-    card = dataclasses.replace(model.card, reference=reference, about={**model.card.about, **scores})
-    return FittedModel(model.network, card)
-
-
-def _cuts(table: CurveDataset, part: str, num_contexts: int) -> list[Cut]:
-    """About `num_contexts` contexts of all sizes from the curves of a part."""
-    curves = table.parts[part]
-    if not len(curves):
-        return []
-    num_cuts = math.ceil(num_contexts / len(curves))
-    return cut_curves(curves, table.context, max_rows=table.max_rows, num_cuts=num_cuts, seed=table.seed)

@@ -1,33 +1,45 @@
 """Fitted models in the user's units: condition, predict many tasks, save and load."""
 
 import dataclasses
-import functools
+import itertools
+import types
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, RunError
 from mpnp.inference.card import ModelCard
-from mpnp.inference.designs import find_design
 from mpnp.inference.files import load_model_files, save_model
+from mpnp.inference.forecasters import (
+    AbstractForecaster,
+    NetworkForecaster,
+    Predicts,
+    Resamples,
+    RivalForecaster,
+    StackForecaster,
+)
+from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, read_leaderboard
 from mpnp.inference.ood import half_scores
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import DEFAULT_QUANTILES, Prediction
-from mpnp.inference.predictor import MOST_SAMPLES, Predictor
-from mpnp.inference.resampler import Resampler
+from mpnp.inference.predictor import MOST_SAMPLES
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.options import require_count
+from mpnp.rivals.base import AbstractRival
 from mpnp.tables.curves import Curves, require_pairs
 from mpnp.tables.frames import Frame, is_frame, require_columns
 from mpnp.tables.points import context_points, target_inputs
 from mpnp.tables.rows import read_context, read_inputs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "FittedModel",
@@ -70,19 +82,73 @@ def _which(pairs: Sequence[Pair], among_many: str, alone: str = "the context") -
 
 
 class FittedModel:
-    """A trained network with its card, which maps between the user's units and the network's."""
+    """A trained network with its card, which maps between the user's units and the network's, and with its rivals.
 
-    def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
+    If a rival or the stack forecasts held-out curves better than the network, it answers, unless `use` chooses otherwise.
+    """
+
+    def __init__(
+        self,
+        network: AbstractNeuralProcess,
+        card: ModelCard,
+        rivals: Mapping[str, AbstractRival] = types.MappingProxyType({}),
+        choice: str = "best",
+    ) -> None:
         decoder = dataclasses.replace(network.decoder, calibration=card.calibration)
         network = eqx.tree_at(lambda model: model.decoder, network, decoder)
-        self.network, self.card = network, card
-        self.predictor: Callable[[int], Predictor] = functools.cache(lambda count: Predictor(network, num_samples=count))
-        """The predictor for a number of sampled functions, compiled once."""
-        self.resampler = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+        self.network, self.card, self.rivals = network, card, dict(rivals)
+        self.network_forecaster = NetworkForecaster(network, card)
+        self.choice = choice
+        self.forecaster = self._find(choice)
+        """What predicts and draws functions: the best on the leaderboard, unless `use` chose another."""
 
-    def __reduce__(self) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type["FittedModel"], tuple[AbstractNeuralProcess, ModelCard, dict[str, AbstractRival], str]]:
         """Pickle without compiled predictors; scikit-learn's tools pickle a model to send it to another process."""
-        return FittedModel, (self.network, self.card)
+        return FittedModel, (self.network, self.card, self.rivals, self.choice)
+
+    def __repr__(self) -> str:
+        """What it predicts from what, and who answers."""
+        columns, board = self.card.columns, self.leaderboard
+        who = "" if board is None else f"; answers come from '{board.resolve(self.choice)}'"
+        return f"FittedModel({self.card.model}: {', '.join(columns.outputs)} given {', '.join(columns.inputs)}{who})"
+
+    @property
+    def predictor(self) -> Callable[[int], Predicts]:
+        """The predictor for a number of sampled functions."""
+        return self.forecaster.predictor
+
+    @property
+    def resampler(self) -> Resamples:
+        """Draws functions and tells joint densities."""
+        return self.forecaster.resampler
+
+    @property
+    def leaderboard(self) -> Leaderboard | None:
+        """How well network, rivals and stack forecast held-out tasks; None if the fit had no rivals."""
+        return read_leaderboard(self.card)
+
+    def use(self, name: str = "best") -> "FittedModel":
+        """The same model with another forecaster: 'best' on the leaderboard, 'network', 'stack' or a rival.
+
+        Everything that a posterior offers then comes from it. Warnings about contexts are still the network's.
+        """
+        return self if name == self.choice else FittedModel(self.network, self.card, self.rivals, name)
+
+    def _find(self, name: str) -> AbstractForecaster:
+        """The forecaster of this name."""
+        network = self.network_forecaster
+        if (board := self.leaderboard) is None:
+            if name not in ("best", NETWORK):
+                raise InputError(f"this model was fitted without rivals, so it has its network only and no forecaster '{name}'")
+            return network
+        members: dict[str, AbstractForecaster] = {NETWORK: network}
+        members |= {kind: RivalForecaster(rival, self.card.columns) for kind, rival in self.rivals.items()}
+        chosen = board.resolve(name)
+        if missing := {chosen, *(board.weights if chosen == STACK else ())} - {STACK, *members}:
+            raise RunError(f"the model lacks its rivals {sorted(missing)}; restore its directory from a copy")
+        return StackForecaster(members, board.weights) if chosen == STACK else members[chosen]
 
     def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
         """The posterior given rows of X and y, or of one data frame with the columns of both; without rows, the prior.
@@ -146,6 +212,26 @@ class FittedModel:
             for prediction, rows in zip(predictions, X, strict=True)
         ]
 
+    def figure(self, contexts: Any, X: Any = None, *, most: int = 12, num_draws: int = 10) -> "Figure":
+        """The posteriors of several tasks in one figure, a panel each for up to `most` tasks and each output.
+
+        `contexts` is a frame with the task column or a list of pairs (X, y); `X` holds the inputs to plot at, by default the
+        training range.
+        """
+        from mpnp.plotting.posterior import tasks_figure  # matplotlib takes half a second to import
+
+        require_count("most", most)
+        if is_frame(contexts):
+            groups = contexts.groupby(self.card.columns.task, sort=False)
+            named = {str(name): self.condition(rows) for name, rows in itertools.islice(groups, most)}
+        else:
+            pairs = itertools.islice(require_pairs(contexts, "context"), most)
+            named = {f"task {number}": self.condition(*pair) for number, pair in enumerate(pairs)}
+        if not named:
+            raise InputError("there is no task to plot")
+        outputs = self.card.columns.outputs
+        return tasks_figure({name: [p.curve(X, output, num_draws) for output in outputs] for name, p in named.items()})
+
     def recalibrate(self, curves: Curves, *, seed: int = 0) -> "FittedModel":
         """The model with standard deviations corrected on curves it was not trained on; see `mpnp.inference.recalibration`.
 
@@ -155,15 +241,21 @@ class FittedModel:
 
         return recalibrate(self, curves, seed=seed)
 
+    def uncalibrated(self) -> "FittedModel":
+        """The network with its standard deviations as they were trained."""
+        if self.card.calibration is None and self.forecaster is self.network_forecaster:
+            return self  # with its compiled programs
+        return FittedModel(self.network, dataclasses.replace(self.card, calibration=None), choice=NETWORK)
+
     def save(self, directory: str | Path, *, licence: str | None = None) -> None:
         """Write weights and card to a directory that `mpnp.load` reads. `licence` says how others may use the model."""
         card = self.card if licence is None else self.licensed(licence).card
         with exclusive(Path(directory)):
-            save_model(Path(directory), self.network, card)
+            save_model(Path(directory), self.network, card, self.rivals)
 
     def licensed(self, licence: str) -> "FittedModel":
         """The same model with a licence in its card."""
-        return FittedModel(self.network, dataclasses.replace(self.card, licence=licence))
+        return FittedModel(self.network, dataclasses.replace(self.card, licence=licence), self.rivals, self.choice)
 
     def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
         """Warn if inputs lie outside the training range."""
@@ -173,9 +265,12 @@ class FittedModel:
             return
         column = int(np.argmax(beyond.any(axis=0)))
         name, values = self.card.columns.inputs[column], x[beyond[:, column], column]
+        shown, low, high = map(
+            self.card.columns.input_columns[column].encoder.show, (values[0], seen.low[column], seen.high[column])
+        )
         warnings.warn(
-            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the training range: '{name}' is {values[0]:g}, but "
-            f"the training data range from {seen.low[column]:g} to {seen.high[column]:g}. The model extrapolates there: trust "
+            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the training range: '{name}' is {shown}, but "
+            f"the training data range from {low} to {high}. The model extrapolates there: trust "
             "neither mean nor band",
             OutsideRangeWarning,
             stacklevel=3,
@@ -223,7 +318,7 @@ class FittedModel:
         """p-values of contexts, none of them empty; an empty list if the model has no reference scores."""
         if self.card.reference is None or not pairs:
             return []
-        scores = half_scores(self.predictor(NUM_SAMPLES), self.card.columns, pairs)
+        scores = half_scores(self.network_forecaster.predictor(NUM_SAMPLES), self.card.columns, pairs)
         return [self.card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
 
     def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mpnp.errors import RunError
+from mpnp.inference.card import TrainingDomain
 from mpnp.io.files import read_json, write_json
 from mpnp.training.config import RunConfig
 
@@ -20,6 +21,8 @@ class FitPlan:
     run: RunConfig
     options: dict[str, Any]
     licence: str | None = None
+    earlier: TrainingDomain | None = None
+    """What the model has seen already, if this is an update."""
 
     def choices(self) -> dict[str, Any]:
         """Everything that the user may have chosen, by name."""
@@ -27,14 +30,17 @@ class FitPlan:
 
     def write(self, directory: Path) -> None:
         """Write the plan into the directory of the run."""
-        write_json(directory / PLAN, {"run": self.run.to_json(), "options": self.options, "licence": self.licence})
+        earlier = {} if self.earlier is None else {"earlier": self.earlier.to_json()}
+        content = {"run": self.run.to_json(), "options": self.options, "licence": self.licence, **earlier}
+        write_json(directory / PLAN, content)
 
     @staticmethod
     def read(directory: Path) -> "FitPlan":
         """Read what `write` wrote."""
         content = read_json(directory / PLAN)
         try:
-            return FitPlan(RunConfig.from_json(content["run"]), {**content["options"]}, content["licence"])
+            earlier = TrainingDomain.from_json(content["earlier"]) if "earlier" in content else None
+            return FitPlan(RunConfig.from_json(content["run"]), {**content["options"]}, content["licence"], earlier)
         except (KeyError, TypeError):
             raise RunError(
                 f"{directory} is damaged, or was begun by an older mpnp with another procedure; remove it and start again"

@@ -60,6 +60,14 @@ class Draws:
 
     values: Float[np.ndarray, "draw *rest"]
 
+    def __repr__(self) -> str:
+        """How many draws of what shape, and for a single number its mean and 90% interval."""
+        shape = f"{len(self.values):,} draws" + (f" of shape {self.values.shape[1:]}" if self.values.ndim > 1 else "")
+        if self.values.ndim > 1 or np.isnan(self.values).all():
+            return f"Draws({shape})"
+        low, high = self.interval()
+        return f"Draws({shape}; mean {self.mean:.4g}, 90% interval {low:.4g} to {high:.4g})"
+
     @property
     def exists(self) -> Any:
         """The probability that the quantity exists: the share of draws that are not NaN."""
@@ -103,6 +111,12 @@ class Posterior:
         self.model, self.x, self.y, self.num_samples = model, x, y, num_samples
         self._context = context_points(model.card.columns, x, y)
 
+    def __repr__(self) -> str:
+        """The model, and how many rows it is conditioned on."""
+        columns = self.columns
+        inputs, outputs = ", ".join(columns.inputs), ", ".join(columns.outputs)
+        return f"Posterior({self.model.card.model}: {outputs} given {inputs}; {len(self.x):,} observed rows)"
+
     @property
     def columns(self) -> Schema:
         """Names and encoders of the columns."""
@@ -114,14 +128,23 @@ class Posterior:
         x, outputs = np.concatenate([self.x, x_new]), np.concatenate([self.y, y_new])
         return self.model.condition(x, outputs, num_samples=self.num_samples)
 
-    def predict(self, X: Any, output_type: str = "mean", *, quantiles: Sequence[float] = DEFAULT_QUANTILES) -> Any:
+    def predict(
+        self,
+        X: Any,
+        output_type: str = "mean",
+        *,
+        quantiles: Sequence[float] = DEFAULT_QUANTILES,
+        return_std: bool = False,
+    ) -> Any:
         """Predict observations, noise included, at the rows of X.
 
         `output_type` is "mean", "std", "quantiles" (a last axis or a column per level) or "full", which is everything: a data
         frame that starts with the inputs if X is a data frame, else a dictionary of arrays. Arrays of a model with one output
-        have no output axis.
+        have no output axis. `return_std` returns mean and standard deviation as a pair, as scikit-learn's processes do.
         """
         prediction = self.prediction(X)
+        if return_std:
+            return prediction.arrays("mean", quantiles), prediction.arrays("std", quantiles)
         return prediction.frame(output_type, quantiles, X) if is_frame(X) else prediction.arrays(output_type, quantiles)
 
     def prediction(self, X: Any) -> Prediction:
@@ -266,17 +289,18 @@ class Posterior:
 
     def plot(self, X: Any = None, *, output: str | None = None, ax: "Axes | None" = None, num_draws: int = 10) -> "Axes":
         """Plot context, mean, 90% band and sampled functions against the input, by default over the training range."""
-        from mpnp.plotting.posterior import draw_posterior  # matplotlib takes half a second to import
+        from mpnp.plotting.posterior import draw_with_legend  # matplotlib takes half a second to import
 
-        return draw_posterior(self._curve(X, output, num_draws), ax)
+        return draw_with_legend(self.curve(X, output, num_draws), ax)
 
     def figure(self, X: Any = None, *, title: str | None = None, num_draws: int = 10) -> "Figure":
         """The same as a figure with one panel per output."""
         from mpnp.plotting.posterior import posterior_figure
 
-        return posterior_figure([self._curve(X, name, num_draws) for name in self.columns.outputs], title=title)
+        return posterior_figure([self.curve(X, name, num_draws) for name in self.columns.outputs], title=title)
 
-    def _curve(self, X: Any, output: str | None, num_draws: int) -> "PosteriorCurve":
+    def curve(self, X: Any, output: str | None, num_draws: int) -> "PosteriorCurve":
+        """What a panel of one output shows."""
         from mpnp.plotting.posterior import PosteriorCurve
 
         columns = self.columns
@@ -289,7 +313,8 @@ class Posterior:
         x = self._range() if X is None else np.sort(read_inputs(columns, X), axis=0)
         prediction = self.prediction(x)
         low, high = np.moveaxis(prediction.quantiles([0.05, 0.95])[:, number], -1, 0)
-        draws = self.sample(x, num_draws).reshape(num_draws, len(x), -1)[..., number]
+        num_draws = num_draws if self.model.forecaster.has_functions else 0
+        draws = self.sample(x, num_draws).reshape(num_draws, len(x), -1)[..., number] if num_draws else np.zeros((0, len(x)))
         context = self.x[:, 0], self.y[:, number]
         return PosteriorCurve(x[:, 0], prediction.mean[:, number], low, high, draws, context, (columns.inputs[0], name))
 

@@ -1,6 +1,7 @@
 """Predictions at the rows of a table in the user's units, as arrays or as a data frame."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,10 @@ DEFAULT_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 RowOutput = Float[np.ndarray, "row output"]
 
 
+NODES = 64
+"""Quantiles that stand for a distribution whose moments have no closed form in the user's units."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Prediction:
     """A prediction in the user's units.
@@ -26,12 +31,13 @@ class Prediction:
     """
 
     mixture: Predictive
+    """In the network's units, by row and output."""
     columns: Schema
 
     @staticmethod
     def decode(answer: Predictive, columns: Schema) -> "Prediction":
-        """Convert a network's prediction to the units of the table."""
-        return Prediction(Predictive(*columns.decode_predictive(answer.loc, answer.scale), answer.distribution), columns)
+        """Convert a network's prediction to the rows and units of the table."""
+        return Prediction(Predictive(*columns.rows_of(answer.loc, answer.scale), answer.distribution), columns)
 
     @property
     def num_rows(self) -> int:
@@ -40,40 +46,48 @@ class Prediction:
 
     @property
     def loc(self) -> Float[np.ndarray, "sample row output"]:
-        """Value of each function at each row."""
-        return np.asarray(self.mixture.loc)
+        """Value of each function at each row: the median of observations of it."""
+        return self.columns.decode_outputs(self.mixture.loc)
+
+    @property
+    def scale(self) -> Float[np.ndarray, "sample row output"]:
+        """Scale of the observations of each function, to first order if an output's encoder is not affine."""
+        return np.asarray(self.mixture.scale) * self.columns.slopes(np.asarray(self.mixture.loc))
 
     def observe(self, rng: np.random.Generator) -> Float[np.ndarray, "sample row output"]:
         """One new observation of each function at each row, noise included."""
-        return self.loc + np.asarray(self.mixture.scale) * self.mixture.distribution.quantile(rng.random(self.loc.shape))
+        shape = self.mixture.loc.shape
+        noise = np.asarray(self.mixture.scale) * self.mixture.distribution.quantile(rng.random(shape))
+        return self.columns.decode_outputs(self.mixture.loc + noise)
 
     @property
     def mean(self) -> RowOutput:
         """Mean of the mixture."""
-        return np.asarray(self.mixture.mean)
+        return self._moments[0].mean(axis=0)
 
     @property
     def std(self) -> RowOutput:
         """Standard deviation of the mixture."""
-        return np.asarray(self.mixture.std)
+        return np.hypot(self.between_std, self.within_std)
 
     @property
     def between_std(self) -> RowOutput:
         """Spread of the model's functions around their mean: uncertainty that more observations would reduce."""
-        return np.asarray(self.mixture.between_std)
+        return self._moments[0].std(axis=0)
 
     @property
     def within_std(self) -> RowOutput:
         """Root mean square of the functions' own standard deviations: noise, and uncertainty that these absorb."""
-        return np.asarray(self.mixture.within_std)
+        return np.sqrt((self._moments[1] ** 2).mean(axis=0))
 
     def quantiles(self, levels: Sequence[float]) -> Float[np.ndarray, "row output level"]:
         """The values that an output stays below with these probabilities."""
-        return np.stack([np.asarray(self.mixture.quantile(level)) for level in require_levels(levels)], axis=-1)
+        decode = self.columns.decode_outputs  # increasing, so that quantiles stay quantiles
+        return np.stack([decode(self.mixture.quantile(level)) for level in require_levels(levels)], axis=-1)
 
     def cdf(self, y: RowOutput) -> RowOutput:
         """Probability of an output below y; NaN where y is."""
-        return np.asarray(self.mixture.cdf(y))
+        return np.asarray(self.mixture.cdf(self.columns.encode_outputs(y)))
 
     def log_prob(self, y: RowOutput) -> Float[np.ndarray, " row"]:
         """Log density of each row's observed outputs, marginally over other rows; NaN if it has none."""
@@ -90,7 +104,12 @@ class Prediction:
 
     def crps(self, y: RowOutput) -> RowOutput:
         """Continuous ranked probability score of each output, in its units; smaller is better. NaN where y is."""
-        return np.asarray(self.mixture.crps(y))
+        encoded = self.mixture.crps(self.columns.encode_outputs(y)) * self.columns.slopes(self.columns.encode_outputs(y))
+        scores = [
+            encoded[..., number] if encoder.is_affine else _crps_of_draws(self._observations(number), y[:, number])
+            for number, encoder in enumerate(self.columns.output_encoders)
+        ]
+        return np.stack(scores, axis=-1)
 
     def arrays(self, output_type: str, levels: Sequence[float]) -> "np.ndarray | dict[str, np.ndarray]":
         """The prediction as arrays, without the output axis if there is one output; "full" is a dictionary of all."""
@@ -139,7 +158,33 @@ class Prediction:
 
     def _component_log_density(self, y: RowOutput) -> Float[np.ndarray, "sample row output"]:
         """Log density of each output under each function, zero where it was not observed."""
-        return np.where(np.isnan(y), 0.0, self.mixture.component_log_density(y))
+        encoded = self.columns.encode_outputs(y)
+        log_density = self.mixture.component_log_density(encoded) - np.log(self.columns.slopes(encoded))
+        return np.where(np.isnan(y), 0.0, log_density)
+
+    @functools.cached_property
+    def _moments(self) -> tuple[Float[np.ndarray, "sample row output"], Float[np.ndarray, "sample row output"]]:
+        """Mean and standard deviation of the observations of each function."""
+        means, stds = self.loc, self.scale * self.mixture.distribution.std
+        for number, encoder in enumerate(self.columns.output_encoders):
+            if not encoder.is_affine:
+                values = self._observations(number)
+                means[..., number], stds[..., number] = values.mean(axis=-1), values.std(axis=-1)
+        return means, stds
+
+    def _observations(self, number: int) -> Float[np.ndarray, "sample row node"]:
+        """Evenly spaced quantiles of the observations of each function, for one output."""
+        loc, scale = (np.asarray(part)[..., number, None] for part in (self.mixture.loc, self.mixture.scale))
+        quantiles = self.mixture.distribution.quantile((np.arange(NODES) + 0.5) / NODES)
+        return self.columns.output_encoders[number].decode(loc + scale * quantiles)
+
+
+def _crps_of_draws(values: Float[np.ndarray, "sample row node"], y: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
+    """The continuous ranked probability score of equally likely values: $E|V - y| - E|V - V'| / 2$."""
+    ordered = np.sort(np.moveaxis(values, 1, 0).reshape(len(y), -1), axis=1)
+    num = ordered.shape[1]
+    spread = (ordered * (2 * np.arange(1, num + 1) - num - 1)).sum(axis=1) / num**2
+    return np.abs(ordered - y[:, None]).mean(axis=1) - spread
 
 
 def require_levels(levels: Sequence[float]) -> list[float]:

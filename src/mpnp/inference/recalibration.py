@@ -9,12 +9,15 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.inference.assess import Cut, cut_curves
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
+from mpnp.inference.prediction import Prediction
 from mpnp.nn.likelihoods.calibration import Calibration
+from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.options import require_seed
+from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.points import context_points, target_inputs
 
-__all__ = ["learn_calibration", "recalibrate", "recalibrate_if_better"]
+__all__ = ["answer_cuts", "learn_calibration", "log_probs", "mean_log_prob", "recalibrate", "recalibrate_if_better"]
 
 KNOTS = 24
 POINTS_PER_KNOT = 50
@@ -51,47 +54,75 @@ def recalibrate(model: FittedModel, curves: Curves, *, seed: int = 0) -> FittedM
         num_cuts=CONTEXTS_PER_CURVE,
         seed=seed,
     )
-    return _recalibrated(model, cuts)
+    return _with_calibration(model, _learn(model.card.columns, answer_cuts(model.uncalibrated(), cuts), cuts))
 
 
-def recalibrate_if_better(model: FittedModel, cuts: Sequence[Cut]) -> tuple[FittedModel, dict[str, float] | None]:
+def recalibrate_if_better(
+    model: FittedModel, cuts: Sequence[Cut]
+) -> tuple[FittedModel, dict[str, float] | None, list[Predictive]]:
     """The recalibrated model if it predicts held-out targets better, with both scores; else the model as it is.
 
-    Each half of the cuts is scored with what the other half teaches. Cuts come curve by curve, so no curve is in both.
+    Each half of the cuts is scored with what the other half teaches. Cuts come curve by curve, so no curve is in both. The
+    predictions of the cuts on which the kept model is to be judged come last.
     """
-    halves = cuts[: len(cuts) // 2], cuts[len(cuts) // 2 :]
+    columns, plain = model.card.columns, answer_cuts(model.uncalibrated(), cuts)
+    middle = len(cuts) // 2
+    halves = slice(None, middle), slice(middle, None)
     try:
-        after = [_log_probs(_recalibrated(model, taught), scored) for taught, scored in (halves, halves[::-1])]
-        calibrated = _recalibrated(model, cuts)
+        learnt = [_learn(columns, plain[half], cuts[half]) for half in halves]
+        calibration = _learn(columns, plain, cuts)
     except InputError:  # too few points
-        return model, None
-    before = [_log_probs(model, half) for half in halves]
-    report = {name: float(np.concatenate(parts).mean()) for name, parts in (("before", before[::-1]), ("after", after))}
-    return (calibrated if report["after"] > report["before"] else model), report
+        return model, None, plain
+    crossed = [_correct(answer, learnt[half]) for half in (1, 0) for answer in plain[halves[1 - half]]]
+    report = {
+        name: float(np.concatenate(log_probs(columns, answers, cuts)).mean())
+        for name, answers in (("before", plain), ("after", crossed))
+    }
+    if report["after"] <= report["before"]:
+        return model, report, plain
+    return _with_calibration(model, calibration), report, crossed
 
 
-def _recalibrated(model: FittedModel, cuts: Sequence[Cut]) -> FittedModel:
-    plain = FittedModel(model.network, dataclasses.replace(model.card, calibration=None))
+def answer_cuts(model: FittedModel, cuts: Sequence[Cut]) -> list[Predictive]:
+    """Predictions of the targets of all cuts, in the network's units."""
     columns = model.card.columns
-    answers = plain.predictor(NUM_SAMPLES).many(
-        [context_points(columns, x, y) for x, y, _, _ in cuts], [target_inputs(columns, x) for _, _, x, _ in cuts]
-    )
+    contexts = [context_points(columns, x, y) for x, y, _, _ in cuts]
+    return model.predictor(NUM_SAMPLES).many(contexts, [target_inputs(columns, x) for _, _, x, _ in cuts])
+
+
+def log_probs(columns: Schema, answers: Sequence[Predictive], cuts: Sequence[Cut]) -> list[Float[np.ndarray, " _"]]:
+    """Log densities of the observed targets of each cut."""
+    scores = [
+        np.ravel(Prediction.decode(answer, columns).marginal_log_prob(y))
+        for answer, (_, _, _, y) in zip(answers, cuts, strict=True)
+    ]
+    return [score[~np.isnan(score)] for score in scores]
+
+
+def mean_log_prob(model: FittedModel, cuts: Sequence[Cut]) -> float:
+    """Mean log density of the targets of all cuts."""
+    return float(np.concatenate(log_probs(model.card.columns, answer_cuts(model, cuts), cuts)).mean())
+
+
+def _learn(columns: Schema, answers: Sequence[Predictive], cuts: Sequence[Cut]) -> Calibration:
+    """The calibration that these predictions teach."""
     std = np.concatenate([np.ravel(answer.std) for answer in answers])
-    error = np.concatenate(
-        [
-            np.ravel(columns.encode_outputs(y)) - np.ravel(answer.mean)
-            for answer, (_, _, _, y) in zip(answers, cuts, strict=True)
-        ]
-    )
+    errors = [
+        np.ravel(columns.encode_outputs(y)) - np.ravel(answer.mean) for answer, (_, _, _, y) in zip(answers, cuts, strict=True)
+    ]
+    error = np.concatenate(errors)
     observed = ~np.isnan(error)
-    calibration = learn_calibration(std[observed], error[observed])
-    return FittedModel(model.network, dataclasses.replace(model.card, calibration=calibration))
+    return learn_calibration(std[observed], error[observed])
 
 
-def _log_probs(model: FittedModel, cuts: Sequence[Cut]) -> Float[np.ndarray, " point"]:
-    predictions = model.predict_pairs([cut[:2] for cut in cuts], [cut[2] for cut in cuts], NUM_SAMPLES)
-    scores = [np.ravel(answer.marginal_log_prob(cut[3])) for answer, cut in zip(predictions, cuts, strict=True)]
-    return np.concatenate([score[~np.isnan(score)] for score in scores])
+def _correct(answer: Predictive, calibration: Calibration) -> Predictive:
+    """The prediction of a network with this calibration, which corrects what its decoder says."""
+    unit = answer.distribution.std
+    return Predictive(answer.loc, calibration(np.asarray(answer.scale) * unit) / unit, answer.distribution)
+
+
+def _with_calibration(model: FittedModel, calibration: Calibration) -> FittedModel:
+    return FittedModel(model.network, dataclasses.replace(model.card, calibration=calibration), model.rivals, model.choice)
 
 
 def _rounded(values: Float[np.ndarray, " knot"]) -> list[float]:

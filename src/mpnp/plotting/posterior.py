@@ -1,7 +1,7 @@
 """Plots of a posterior: context, mean, band and function samples."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from mpnp.plotting.style import BAND, DRAW, MEAN, STYLE
 
-__all__ = ["PosteriorCurve", "draw_posterior", "posterior_figure"]
+__all__ = ["PosteriorCurve", "draw_posterior", "draw_with_legend", "posterior_figure", "tasks_figure"]
 
 Line = Float[np.ndarray, " point"]
 
@@ -44,6 +44,30 @@ def draw_posterior(curve: PosteriorCurve, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(curve.names[0])
     ax.set_ylabel(curve.names[1])
     return ax
+
+
+def draw_with_legend(curve: PosteriorCurve, ax: Axes | None = None) -> Axes:
+    """The same with a legend of its own."""
+    ax = draw_posterior(curve, ax)
+    ax.legend(fontsize="small")
+    return ax
+
+
+def tasks_figure(curves: Mapping[str, Sequence[PosteriorCurve]]) -> Figure:
+    """A figure with one panel per task and output, and one legend; three panels a row."""
+    panels = [(name, curve) for name, of_task in curves.items() for curve in of_task]
+    num_columns = min(3, len(panels))
+    num_rows = -(-len(panels) // num_columns)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(4.2 * num_columns, 0.6 + 2.7 * num_rows), layout="constrained")
+        axes = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
+        for ax, (name, curve) in zip(axes, panels, strict=False):
+            draw_posterior(curve, ax).set_title(name)
+        for ax in axes[len(panels) :]:
+            ax.set_visible(False)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
 
 
 def posterior_figure(curves: Sequence[PosteriorCurve], *, title: str | None = None) -> Figure:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.tables.encoders.base import AbstractColumnEncoder, AbstractOutputEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
-from mpnp.tables.encoders.registry import COLUMN_ENCODERS
+from mpnp.tables.encoders.registry import COLUMN_ENCODERS, split_kind
 
 __all__ = ["Affine", "Column", "Schema"]
 
@@ -61,8 +61,9 @@ class Schema:
 
     @staticmethod
     def named(inputs: Sequence[str], outputs: Sequence[str], task: str = "task", group: str | None = None) -> "Schema":
-        """A schema of numeric columns with these names."""
-        return Schema(tuple(Column(name) for name in inputs), tuple(Column(name) for name in outputs), task, group)
+        """A schema of columns with these names. A name may end in a kind, as in `sex:category`; else the cells decide."""
+        input_columns, output_columns = (tuple(Column(*split_kind(str(name))) for name in names) for names in (inputs, outputs))
+        return Schema(input_columns, output_columns, task, group)
 
     @staticmethod
     def numbered(num_inputs: int, num_outputs: int) -> "Schema":
@@ -109,6 +110,16 @@ class Schema:
         """Shifts and scales of the outputs, which must be numeric."""
         return _affine(self.output_columns)
 
+    def adapt(self, frame: Any) -> "Schema":
+        """The schema with encoders that suit the cells of a table, which has all columns."""
+        inputs, outputs = (
+            tuple(
+                dataclasses.replace(column, encoder=column.encoder.adapt(frame[column.name], column.name)) for column in columns
+            )
+            for columns in (self.input_columns, self.output_columns)
+        )
+        return dataclasses.replace(self, input_columns=inputs, output_columns=outputs)
+
     def learn(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> "Schema":
         """The schema with encoders fitted to these rows, which must be those of the training set only."""
         inputs = (
@@ -117,9 +128,18 @@ class Schema:
         )
         outputs = (
             dataclasses.replace(column, encoder=encoder.learn_output(values))
-            for column, encoder, values in zip(self.output_columns, self._output_encoders, y.T, strict=True)
+            for column, encoder, values in zip(self.output_columns, self.output_encoders, y.T, strict=True)
         )
         return dataclasses.replace(self, input_columns=tuple(inputs), output_columns=tuple(outputs))
+
+    def with_wider_inputs(self, factor: float) -> "Schema":
+        """The schema whose numeric inputs have scales larger by this factor, so that they fill less of the network's range."""
+        shift, scale = self.input_scale
+        encoders = [NumericEncoder(float(a), float(factor * b)) for a, b in zip(shift, scale, strict=True)]
+        wider = (
+            dataclasses.replace(column, encoder=encoder) for column, encoder in zip(self.input_columns, encoders, strict=True)
+        )
+        return dataclasses.replace(self, input_columns=tuple(wider))
 
     def encode_inputs(self, x: Float[np.ndarray, "*rows input"]) -> Float[np.ndarray, "*rows feature"]:
         """Inputs in the network's units."""
@@ -131,34 +151,30 @@ class Schema:
 
     def decode_outputs(self, encoded: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
         """Outputs back in the user's units."""
-        pairs = zip(self._output_encoders, np.moveaxis(np.asarray(encoded, np.float64), -1, 0), strict=True)
+        pairs = zip(self.output_encoders, np.moveaxis(np.asarray(encoded, np.float64), -1, 0), strict=True)
         return np.stack([encoder.decode(values) for encoder, values in pairs], axis=-1)
 
-    def decode_predictive(
+    def rows_of(
         self, loc: Any, scale: Any
     ) -> tuple[Float[np.ndarray, "sample row output"], Float[np.ndarray, "sample row output"]]:
-        """Convert locations and scales of a network, arrays of shape (sample, point, y_dim), to the user's units.
-
-        Exact if `decode` is affine, a first-order approximation otherwise.
-        """
+        """Locations and scales of a network, arrays of shape (sample, point, y_dim), by row and output, in double precision."""
         loc, scale = np.asarray(loc, np.float64), np.asarray(scale, np.float64)
         if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
             raise InputError(
                 "the prediction is not finite: an input or an observed output is too far from the training data; check units"
             )
         shape = (len(loc), -1 if loc.size else 0, len(self.output_columns))
-        loc, scale = loc.reshape(shape), scale.reshape(shape)
-        return self.decode_outputs(loc), scale * self._slopes(loc)
+        return loc.reshape(shape), scale.reshape(shape)
+
+    def slopes(self, encoded: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
+        """Derivatives of the outputs with respect to their encoded values."""
+        pairs = zip(self.output_encoders, np.moveaxis(encoded, -1, 0), strict=True)
+        return np.stack([np.broadcast_to(encoder.slope(values), values.shape) for encoder, values in pairs], axis=-1)
 
     def log_jacobian(self, y: Float[np.ndarray, "*rows output"]) -> float:
         """What to add to the log density of encoded outputs to get that of the outputs y; NaN marks missing ones."""
         observed = ~np.isnan(y)
-        return -float(np.log(self._slopes(self.encode_outputs(y))[observed]).sum())
-
-    def _slopes(self, encoded: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
-        """Derivatives of the outputs with respect to their encoded values."""
-        pairs = zip(self._output_encoders, np.moveaxis(encoded, -1, 0), strict=True)
-        return np.stack([np.broadcast_to(encoder.slope(values), values.shape) for encoder, values in pairs], axis=-1)
+        return -float(np.log(self.slopes(self.encode_outputs(y))[observed]).sum())
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries: `columns` has the names, `normaliser` the encoders."""
@@ -177,7 +193,8 @@ class Schema:
         return Schema(inputs, outputs, str(names["task"]), None if names["group"] is None else str(names["group"]), y_dim)
 
     @property
-    def _output_encoders(self) -> list[AbstractOutputEncoder]:
+    def output_encoders(self) -> list[AbstractOutputEncoder]:
+        """The encoders of the outputs."""
         return [column.encoder for column in self.output_columns if isinstance(column.encoder, AbstractOutputEncoder)]
 
 

@@ -127,7 +127,7 @@ def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarra
     try:
         if hasattr(values, "to_numpy"):
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        matrix = np.asarray(values)
+        matrix = _without_mask(values)
         if matrix.dtype.kind in "cmMSU":
             raise TypeError(f"got {matrix.dtype}")
         matrix = np.asarray(matrix, np.float64)
@@ -143,6 +143,13 @@ def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarra
         remedy = "use NaN for an output that was not observed" if allow_missing else "drop the points whose input is unknown"
         raise InputError(f"{name} must be finite, but row {row} is {matrix[row].tolist()}; {remedy}")
     return matrix
+
+
+def _without_mask(values: Any) -> np.ndarray:
+    """An array in which masked entries are NaN."""
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "biuf":
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    return np.asarray(values)
 
 
 def require_pairs(pairs: Iterable[Any], kind: str) -> Iterable[tuple[Any, Any]]:

@@ -34,6 +34,8 @@ class CurveDataset:
     seed: int = 0
     mixing: float = 0.0
     """Fraction of the training tasks that are blends of two training curves."""
+    scaled: bool = False
+    """Whether the columns already have learnt encoders, those of a model that is to be updated."""
 
     def __post_init__(self) -> None:
         if self.context not in CONTEXTS:
@@ -58,7 +60,9 @@ class CurveDataset:
 
     @functools.cached_property
     def columns(self) -> Schema:
-        """The schema, with encoders learnt from the training curves only."""
+        """The schema, with encoders learnt from the training curves only, unless they are given."""
+        if self.scaled:
+            return self.curves.columns
         return self.curves.columns.learn(self.parts["train"].x, self.parts["train"].y)
 
     @property

@@ -13,9 +13,19 @@ from mpnp.errors import InputError, first_line, unknown_name
 from mpnp.io.paths import usable_path
 from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
+from mpnp.tables.dialect import find_dialect
 from mpnp.tables.encoders.numeric import import_pandas
 
-__all__ = ["Frame", "curves_from_frame", "is_frame", "plain_number", "read_columns", "read_table", "require_columns"]
+__all__ = [
+    "Frame",
+    "curves_from_frame",
+    "is_frame",
+    "plain_number",
+    "read_columns",
+    "read_curves",
+    "read_table",
+    "require_columns",
+]
 
 Frame = Any
 """A pandas data frame."""
@@ -28,8 +38,12 @@ def is_frame(values: Any) -> bool:
     return hasattr(values, "columns") and hasattr(values, "loc")
 
 
-def read_table(path: str | Path) -> Frame:
-    """Read a CSV file (also compressed, such as .csv.gz) or a Parquet file, with column names as in the file."""
+def read_table(path: str | Path, text: Sequence[str | None] = ()) -> Frame:
+    """Read a CSV file (also compressed, such as .csv.gz) or a Parquet file, with column names as in the file.
+
+    Separator (comma, semicolon, tab or bar), decimal sign and encoding of a CSV file are detected. Columns named in `text`
+    stay as they are written: 007 and 7 are two tasks.
+    """
     pd = import_pandas()
     path = usable_path(path)
     if not os.path.isfile(path):
@@ -37,11 +51,16 @@ def read_table(path: str | Path) -> Frame:
     try:
         if path.suffix.lower() in PARQUET:
             return pd.read_parquet(path)
-        _check_header(path)
         with warnings.catch_warnings():
             # If rows are longer than the header, pandas would shift or drop columns.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, low_memory=False, index_col=False)
+            return pd.read_csv(
+                path,
+                low_memory=False,
+                index_col=False,
+                dtype={name: str for name in text if name},
+                **find_dialect(path)._asdict(),
+            )
     except InputError:
         raise
     except pd.errors.ParserWarning:
@@ -55,19 +74,6 @@ def read_table(path: str | Path) -> Frame:
         ) from None
 
 
-def _check_header(path: Path) -> None:
-    """Reject duplicate columns, which pandas would rename, and other separators, which it would read as text."""
-    pd = import_pandas()
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str)
-    names = [str(name) for name in header.iloc[0]] if len(header) else []
-    for sign, word in ((";", "semicolons"), ("\t", "tabs")):
-        if len(names) == 1 and sign in names[0] and names[0].replace(sign, "").isprintable():
-            raise InputError(f"{path} separates its columns by {word}; write it with commas, and numbers with points")
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise InputError(f"{path} has more than one column named '{repeated[0]}'; column names must be unique")
-
-
 def curves_from_frame(frame: Frame, columns: Schema) -> Curves:
     """One curve per value of the task column, in order of first appearance."""
     require_columns(frame, (columns.task, *columns.inputs, *columns.outputs))
@@ -75,6 +81,7 @@ def curves_from_frame(frame: Frame, columns: Schema) -> Curves:
     if task.isna().any():
         row = int(np.argmax(task.isna().to_numpy()))
         raise InputError(f"the task column '{columns.task}' is empty in row {row}; every row needs a task")
+    columns = columns.adapt(frame)
     x = read_columns(frame, columns.input_columns, allow_missing=False)
     y = read_columns(frame, columns.output_columns, allow_missing=True)
     if not len(frame):
@@ -85,6 +92,15 @@ def curves_from_frame(frame: Frame, columns: Schema) -> Curves:
     return Curves.from_pairs(
         [(x[part], y[part]) for part in rows], names=[plain_number(name) for name in names], groups=groups, columns=columns
     )
+
+
+def read_curves(columns: Schema, curves: Any) -> Curves:
+    """Curves with the model's columns, from curves, a data frame with the task column, or a list of pairs (X, y)."""
+    if isinstance(curves, Curves):
+        return Curves.from_pairs(
+            [curves.pair(number) for number in range(len(curves))], names=curves.names, groups=curves.groups, columns=columns
+        )
+    return curves_from_frame(curves, columns) if is_frame(curves) else Curves.from_pairs(curves, columns=columns)
 
 
 def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:

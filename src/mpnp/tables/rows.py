@@ -1,5 +1,6 @@
 """Read the user's context and target rows as matrices with the columns of the model."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import as_matrix
+from mpnp.tables.encoders.numeric import import_pandas
 from mpnp.tables.frames import is_frame, read_columns
 
 __all__ = ["read_context", "read_inputs", "read_outputs"]
@@ -15,8 +17,8 @@ __all__ = ["read_context", "read_inputs", "read_outputs"]
 
 def read_inputs(columns: Schema, X: Any) -> Float[np.ndarray, "row input"]:
     """Inputs from a data frame with the model's input columns, or from rows of numbers."""
-    if is_frame(X):
-        return read_columns(X, columns.input_columns, allow_missing=False)
+    if (frame := _as_frame(X, columns.inputs)) is not None:
+        return read_columns(frame, columns.input_columns, allow_missing=False)
     x = as_matrix("X", X, allow_missing=False)
     if x.size == 0:
         return np.zeros((0, len(columns.inputs)))
@@ -29,8 +31,8 @@ def read_inputs(columns: Schema, X: Any) -> Float[np.ndarray, "row input"]:
 
 def read_outputs(columns: Schema, y: Any, num_rows: int) -> Float[np.ndarray, "row output"]:
     """Outputs, NaN where not observed, from a data frame with the model's output columns or from rows of numbers."""
-    if is_frame(y):
-        outputs = read_columns(y, columns.output_columns, allow_missing=True)
+    if (frame := _as_frame(y, columns.outputs)) is not None:
+        outputs = read_columns(frame, columns.output_columns, allow_missing=True)
     else:
         outputs = as_matrix("y", y, allow_missing=True)
         if outputs.size == 0:
@@ -43,6 +45,21 @@ def read_outputs(columns: Schema, y: Any, num_rows: int) -> Float[np.ndarray, "r
     if len(outputs) != num_rows:
         raise InputError(f"X has {num_rows} rows and y has {len(outputs)}; every point needs both")
     return outputs
+
+
+def _as_frame(values: Any, names: Sequence[str]) -> Any:
+    """A frame as it is, and a column of dates, durations or text under its name; None for rows of numbers."""
+    if is_frame(values):
+        return values
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    is_timed = kind in "mM" or str(getattr(values, "dtype", "")).startswith("datetime64")
+    if (
+        len(names) != 1
+        or np.ndim(values) != 1
+        or not (is_timed or str(getattr(values, "dtype", "")) in ("str", "string", "category"))
+    ):
+        return None
+    return import_pandas().DataFrame({names[0]: values})
 
 
 def read_context(columns: Schema, X: Any, y: Any) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "row output"]]:

@@ -12,7 +12,7 @@ from mpnp.tables.dataset import CurveDataset
 __all__ = ["load_dataset", "save_dataset"]
 
 ARRAYS = ("x", "y", "counts")
-CHOICES = ("context", "validation", "test", "seed", "mixing")
+CHOICES = ("context", "validation", "test", "seed", "mixing", "scaled")
 
 
 def save_dataset(path: Path, table: CurveDataset) -> None:
@@ -37,7 +37,7 @@ def load_dataset(path: Path) -> CurveDataset:
             columns=Schema.from_json(card),
             **{name: arrays[name] for name in ARRAYS},
         )
-        return CurveDataset(curves, **{name: card[name] for name in CHOICES})
+        return CurveDataset(curves, **{name: card[name] for name in CHOICES if name in card})
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise RunError(f"{path} does not hold the curves of a run ({first_line(error)}); start the fit again") from None
 

@@ -41,6 +41,9 @@ class Progress:
     step: int = 0
     best_score: float | None = None
     best_step: int = 0
+    best_core_score: float | None = None
+    """Of the core, while it was trained alone."""
+    best_core_step: int = 0
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
 
@@ -174,7 +177,12 @@ class _Loop:
                     self._log(self.out.metrics, {"step": progress.step, **stats})
                 if done or progress.step % recipe.validate_every == 0:
                     progress = self._validate(state, progress)
-                    done = done or self._out_of_patience(progress)
+                    if not done and self._out_of_patience(progress):
+                        done = True
+                        self._tell(
+                            f"stopped early at step {progress.step:,} of {recipe.steps:,}: no better validation score in "
+                            f"{recipe.patience} validations, since step {progress.best_step:,}"
+                        )
                 self._show(stats, progress)
                 stopping = bool(stop_requested) and not done
                 if done or stopping or progress.step % recipe.checkpoint_every == 0:
@@ -190,7 +198,7 @@ class _Loop:
     def _validate(self, state: TrainState, progress: Progress) -> Progress:
         """Score the model on the validation tasks and save it if it is the best so far.
 
-        While only the core is trained, the core is scored and nothing is saved.
+        While only the core is trained, the same is done for the core.
         """
         learner = learning(self.config, state.model, max(progress.step - 1, 0))
         scores = self.scorer(sharding.local_copy(learner), self.config.recipe.validation_tasks)
@@ -203,9 +211,14 @@ class _Loop:
         score = means[chosen] if np.isfinite(scores["task"]).all() else None
         shown = "none" if score is None else f"{score:.4f}"
         self._tell(f"step {progress.step:>6}  validation log-likelihood per point {shown}")
-        if score is not None and learner is state.model and (progress.best_score is None or score > progress.best_score):
+        if score is None:
+            return progress
+        if learner is state.model and (progress.best_score is None or score > progress.best_score):
             progress = dataclasses.replace(progress, best_score=score, best_step=progress.step)
-            self._save(self.out.best, state.model, progress)
+            self._save(self.out.best, learner, progress)
+        if learner is not state.model and (progress.best_core_score is None or score > progress.best_core_score):
+            progress = dataclasses.replace(progress, best_core_score=score, best_core_step=progress.step)
+            self._save(self.out.best_core, learner, progress)
         return progress
 
     def _tell(self, line: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import mpnp.models.base
     import mpnp.tasks.base
 
-__all__ = ["PRETRAINED", "RunDirectory", "find_run", "load_model"]
+__all__ = ["PRETRAINED", "RunDirectory", "find_run", "load_core", "load_model"]
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Directory of the pretrained runs that come with the package."""
@@ -28,8 +28,9 @@ class RunDirectory:
     """The files of a run.
 
     `config.json` holds the configuration; `metrics.jsonl` losses and validation scores, identical on every repetition of the
-    run; `timing.jsonl` CPU and wall time; `last.safetensors` and `best.safetensors` the checkpoints; `scores/` evaluation
-    records; `check.json` what the last check found; and `table.safetensors` the curves of a run on the user's own data.
+    run; `timing.jsonl` CPU and wall time; `last.safetensors`, `best.safetensors` and `best-core.safetensors` the checkpoints;
+    `scores/` evaluation records; `check.json` what the last check found; and `table.safetensors` the curves of a run on the
+    user's own data.
     """
 
     path: Path
@@ -48,6 +49,11 @@ class RunDirectory:
     def best(self) -> Path:
         """The model with the best validation score so far."""
         return self.path / "best.safetensors"
+
+    @property
+    def best_core(self) -> Path:
+        """The best core, scored while it was trained alone. Only martingale models whose core is trained first have it."""
+        return self.path / "best-core.safetensors"
 
     def validated(self) -> Path:
         """The best checkpoint. Raises an error if there is none yet."""
@@ -135,6 +141,21 @@ def load_model(directory: str | Path) -> tuple["mpnp.models.base.AbstractNeuralP
     model, card = checkpoint.load(run.validated(), jax.eval_shape(config.build_model))
     config.require_own(run.best, card)
     return model, config, card
+
+
+def load_core(directory: str | Path) -> tuple["mpnp.models.base.AbstractNeuralProcess", dict[str, Any]] | None:
+    """The best core that a run saved while it trained it alone, and the checkpoint's card; None if there is none."""
+    import jax
+
+    from mpnp.training import checkpoint
+
+    run = RunDirectory(find_run(directory))
+    if not run.best_core.exists():
+        return None
+    config = run.config()
+    core, card = checkpoint.load(run.best_core, jax.eval_shape(lambda: config.build_model().core))
+    config.require_own(run.best_core, card)
+    return core, card
 
 
 def _lines(log: Path) -> list[str]:

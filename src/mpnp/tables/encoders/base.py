@@ -27,6 +27,14 @@ class AbstractColumnEncoder(abc.ABC):
         """Number of features."""
 
     @abc.abstractmethod
+    def adapt(self, cells: Any, name: str) -> "AbstractColumnEncoder":
+        """The encoder for a column that holds such cells, given all of the table's. Learnt encoders stay as they are."""
+
+    @abc.abstractmethod
+    def show(self, value: float) -> str:
+        """A value in the user's units, as text."""
+
+    @abc.abstractmethod
     def read(self, cells: Any, name: str, remedy: str) -> Float[np.ndarray, " row"]:
         """Convert a pandas column to numbers, NaN for empty cells. `name` and `remedy` are for errors about other cells."""
 
@@ -50,6 +58,9 @@ class AbstractColumnEncoder(abc.ABC):
 
 class AbstractOutputEncoder(AbstractColumnEncoder):
     """An encoder for output columns: increasing, invertible and of width one."""
+
+    is_affine: ClassVar[bool]
+    """Whether `decode` shifts and scales only, so that moments and scores keep their closed forms."""
 
     @abc.abstractmethod
     def learn_output(self, values: Float[np.ndarray, " row"]) -> "AbstractOutputEncoder":

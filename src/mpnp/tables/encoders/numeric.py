@@ -1,4 +1,4 @@
-"""Numbers and dates, shifted and scaled."""
+"""Numbers, shifted and scaled."""
 
 import dataclasses
 import math
@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, shorten
-from mpnp.tables.encoders.base import AbstractOutputEncoder, Values
+from mpnp.tables.encoders.base import AbstractColumnEncoder, AbstractOutputEncoder, Values
 
-__all__ = ["NumericEncoder", "import_pandas"]
+__all__ = ["NumericEncoder", "days_since_1970", "import_pandas", "is_date", "is_duration", "looks_like_iso"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,7 @@ class NumericEncoder(AbstractOutputEncoder):
     shift: float = 0.0
     scale: float = 1.0
     kind: ClassVar[str] = "numeric"
+    is_affine: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.shift) and 0 < self.scale < math.inf):
@@ -34,24 +35,40 @@ class NumericEncoder(AbstractOutputEncoder):
     def width(self) -> int:
         return 1
 
+    def adapt(self, cells: Any, name: str) -> AbstractColumnEncoder:
+        """Columns of dates, durations or pandas' categories have encoders of their own; text of ISO dates is dates."""
+        from mpnp.tables.encoders.categories import CategoryEncoder  # here, because these need this module
+        from mpnp.tables.encoders.times import DateEncoder, DurationEncoder
+
+        if self != NumericEncoder():
+            return self
+        if is_date(cells) or looks_like_iso(cells):
+            return DateEncoder()
+        if is_duration(cells):
+            return DurationEncoder()
+        if str(cells.dtype) == "category":
+            return CategoryEncoder().adapt(cells, name)
+        return self
+
     def read(self, cells: Any, name: str, remedy: str) -> Float[np.ndarray, " row"]:
-        """Dates, also as text such as 2024-05-31, become days since 1970; everything else must be a number."""
+        """Numbers. For models of older versions, dates become days since 1970."""
         pd = import_pandas()
-        if isinstance(cells.dtype, pd.DatetimeTZDtype) or cells.dtype.kind == "M":
-            return _days(pd.to_datetime(cells, utc=True))
+        if is_date(cells):
+            return days_since_1970(cells)
+        if is_duration(cells):
+            raise InputError(f"column '{name}' holds durations, but plain numbers are expected: divide by a unit of time first")
         if cells.dtype.kind == "c":
             raise InputError(f"column '{name}' holds complex numbers; expected real ones")
         _require_size(cells, name, remedy)
         numbers = pd.to_numeric(cells, errors="coerce")
         text = numbers.isna() & ~cells.isna()
-        if text.any() and numbers.isna().all():
-            stamps = pd.to_datetime(cells, utc=True, format="ISO8601", errors="coerce")
-            if not (stamps.isna() & text).any():
-                return _days(stamps)
+        if text.any() and numbers.isna().all() and looks_like_iso(cells):
+            return days_since_1970(pd.to_datetime(cells, utc=True, format="ISO8601", errors="coerce"))
         if text.any():
             row = int(np.argmax(text.to_numpy()))
             cell = shorten(repr(cells.iloc[row]))
-            raise InputError(f"column '{name}' must hold numbers, but row {row} is {cell}; repair it, or {remedy}")
+            kinds = f" (a column of another kind is named, for example, '{name}:category' or '{name}:date-dmy')"
+            raise InputError(f"column '{name}' must hold numbers, but row {row} is {cell}; repair it, or {remedy}{kinds}")
         return numbers.to_numpy(np.float64, na_value=np.nan)
 
     def learn_input(self, values: Float[np.ndarray, " row"]) -> "NumericEncoder":
@@ -62,10 +79,6 @@ class NumericEncoder(AbstractOutputEncoder):
         mean = float(np.nanmean(values))
         return _encoder(mean, float(np.nanstd(values)), abs(mean))
 
-    def widened(self, share: float) -> "NumericEncoder":
-        """The encoder with a scale so large that what filled the network's range takes up this share of it."""
-        return NumericEncoder(self.shift, self.scale / share)
-
     def encode(self, values: Values) -> Float[np.ndarray, "*rows 1"]:
         return ((values - self.shift) / self.scale)[..., None]
 
@@ -74,6 +87,9 @@ class NumericEncoder(AbstractOutputEncoder):
 
     def slope(self, encoded: Values) -> float:
         return self.scale
+
+    def show(self, value: float) -> str:
+        return f"{value:g}"
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -105,6 +121,31 @@ def import_pandas() -> Any:
     return pandas
 
 
-def _days(stamps: Any) -> Float[np.ndarray, " row"]:
+def is_date(cells: Any) -> bool:
+    """Whether a pandas column holds dates and times."""
+    return isinstance(cells.dtype, import_pandas().DatetimeTZDtype) or cells.dtype.kind == "M"
+
+
+def is_duration(cells: Any) -> bool:
+    """Whether a pandas column holds durations."""
+    return cells.dtype.kind == "m"
+
+
+def looks_like_iso(cells: Any) -> bool:
+    """Whether a column of text holds dates such as 2024-05-31 and nothing else but empty cells."""
+    pd = import_pandas()
+    if cells.dtype.kind not in "OTU" and str(cells.dtype) not in ("string", "str"):
+        return False
+    given = cells.dropna()
+    if not len(given) or not all(isinstance(cell, str) for cell in given):
+        return False
+    if not pd.to_numeric(given, errors="coerce").isna().all():
+        return False
+    return bool(pd.to_datetime(given, utc=True, format="ISO8601", errors="coerce").notna().all())
+
+
+def days_since_1970(stamps: Any) -> Float[np.ndarray, " row"]:
+    """Dates and times as days since 1970, in UTC."""
+    stamps = import_pandas().to_datetime(stamps, utc=True)
     # In NumPy, because pandas would convert dates that are centuries away to nanoseconds, in which they overflow.
     return (stamps.dt.tz_localize(None).to_numpy() - np.datetime64(0, "D")) / np.timedelta64(1, "D")

@@ -1,8 +1,48 @@
-"""The registry of column encoders, by their names in files."""
+"""The registry of column encoders, by their names in files, and the kinds of columns that a user can name."""
 
 from mpnp.tables.encoders.base import AbstractColumnEncoder
+from mpnp.tables.encoders.categories import CategoryEncoder
+from mpnp.tables.encoders.logarithm import LogEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
+from mpnp.tables.encoders.times import DateEncoder, DayOfWeekEncoder, DurationEncoder, TimeOfDayEncoder
 
-__all__ = ["COLUMN_ENCODERS"]
+__all__ = ["COLUMN_ENCODERS", "COLUMN_KINDS", "split_kind"]
 
-COLUMN_ENCODERS: dict[str, type[AbstractColumnEncoder]] = {"numeric": NumericEncoder}
+COLUMN_ENCODERS: dict[str, type[AbstractColumnEncoder]] = {
+    encoder.kind: encoder
+    for encoder in (
+        NumericEncoder,
+        DateEncoder,
+        TimeOfDayEncoder,
+        DayOfWeekEncoder,
+        DurationEncoder,
+        CategoryEncoder,
+        LogEncoder,
+    )
+}
+
+COLUMN_KINDS: dict[str, AbstractColumnEncoder] = {
+    "number": NumericEncoder(),
+    "date": DateEncoder(),
+    "date-dmy": DateEncoder("dmy"),
+    "date-mdy": DateEncoder("mdy"),
+    "time-of-day": TimeOfDayEncoder(),
+    "day-of-week": DayOfWeekEncoder(),
+    "duration": DurationEncoder(),
+    "category": CategoryEncoder(),
+    "positive": LogEncoder(),
+    "count": LogEncoder(offset=1.0),
+}
+"""What a user can write after the name of a column, as in `sex:category`."""
+
+
+def split_kind(name: str) -> tuple[str, AbstractColumnEncoder]:
+    """The name of a column and its encoder, from a name that may end in a kind. Without one, the cells decide.
+
+    >>> split_kind("sex:category")
+    ('sex', CategoryEncoder(levels=()))
+    >>> split_kind("ratio 1:2")
+    ('ratio 1:2', NumericEncoder(shift=0.0, scale=1.0))
+    """
+    column, _, kind = name.rpartition(":")
+    return (column, COLUMN_KINDS[kind]) if column and kind in COLUMN_KINDS else (name, NumericEncoder())

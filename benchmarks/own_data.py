@@ -1,0 +1,121 @@
+"""How well does `fit` learn real data sets of small related curves, next to simple forecasts on the same held-out tasks?
+
+    python benchmarks/own_data.py                        what has no record yet, with the default fit (five minutes each)
+    python benchmarks/own_data.py --sets pigs --steps 400 --label short
+
+A quarter of the tasks, drawn with a fixed seed, is held out for the scores; the split, the stopping and the choice of a
+forecaster use the other tasks. Each set and label has one record in results/own-data, with seed, budget and commit.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from own_data_sets import SETS, DataSet
+
+from mpnp.inference.assess import Cut, cut_curves
+from mpnp.inference.fit import FitOptions, fit_curves
+from mpnp.inference.leaderboard import NETWORK
+from mpnp.inference.model import FittedModel
+from mpnp.io.files import environment, read_json, write_atomically, write_json
+from mpnp.reproduce.tables import markdown
+from mpnp.tables.dataset import CurveDataset
+
+RESULTS = Path(__file__).parents[1] / "results" / "own-data"
+TEST, SEED = 0.25, 0
+NUM_CONTEXTS, NUM_DRAWS = 40, 128
+"""Contexts whose functionals are judged, and draws of each."""
+
+FUNCTIONALS: dict[str, Callable[[np.ndarray], Any]] = {"maximum": np.nanmax, "mean": np.nanmean}
+"""Of what is still to come of a curve."""
+
+
+def main() -> None:
+    """Fit what has no record, then tabulate all records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--max-minutes", type=float, default=FitOptions().max_minutes)
+    parser.add_argument("--steps", type=int, help="a fixed number of steps instead")
+    parser.add_argument("--model", default=FitOptions().model)
+    parser.add_argument("--label", default="default", help="names the records, if the budget is not the default one")
+    options = parser.parse_args()
+    for name in options.sets:
+        path = RESULTS / f"{name}-{options.label}.json"
+        if not path.exists():
+            fit_options = FitOptions(
+                options.model, SETS[name].context, options.max_minutes, options.steps, test=TEST, seed=SEED
+            )
+            write_json(path, measure(name, SETS[name], fit_options))
+    table = tabulate([read_json(path) for path in sorted(RESULTS.glob("*.json"))])
+    write_atomically(RESULTS / "table.md", lambda file: file.write(table.encode()))
+    print(table)
+
+
+def measure(name: str, data: DataSet, options: FitOptions) -> dict[str, Any]:
+    """The record of one data set."""
+    curves = data.curves()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fit_curves(curves, options)
+        test = CurveDataset(curves, options.context, options.validation, options.test, options.seed).parts["test"]
+        cuts = cut_curves(test, options.context, max_rows=model.card.seen.largest_context + 1, num_cuts=1, seed=SEED)
+        functionals = {who: cover(model.use(who), cuts[:NUM_CONTEXTS]) for who in dict.fromkeys([NETWORK, "best"])}
+    return {
+        "kind": "own data",
+        "set": name,
+        "source": data.source,
+        "seed": SEED,
+        "best": model.leaderboard.best if model.leaderboard else NETWORK,
+        "functionals": functionals,
+        "about": model.card.about,
+        "model": model.card.model,
+        "environment": environment(),
+    }
+
+
+def cover(model: FittedModel, cuts: Sequence[Cut]) -> dict[str, Any] | None:
+    """How often the 90% interval of a functional of the rest of a curve holds its true value; None without functions."""
+    if not model.forecaster.has_functions:
+        return None
+    inside: dict[str, list[bool]] = {name: [] for name in FUNCTIONALS}
+    for x, y, x_rest, y_rest in cuts:
+        seen = ~np.isnan(y_rest[:, 0])
+        if not seen.any():
+            continue
+        draws = model.condition(x, y).sample(x_rest[seen], NUM_DRAWS, noise=True).reshape(NUM_DRAWS, int(seen.sum()), -1)
+        for name, functional in FUNCTIONALS.items():
+            values = np.array([functional(draw[:, 0]) for draw in draws])
+            low, high = np.quantile(values, [0.05, 0.95])
+            inside[name].append(bool(low <= functional(y_rest[seen, 0]) <= high))
+    return {name: float(np.mean(parts)) for name, parts in inside.items()} | {"contexts": len(inside["mean"])}
+
+
+def tabulate(records: Sequence[dict[str, Any]]) -> str:
+    """One row per set and forecaster, on test tasks."""
+    header = [
+        "set, budget", "forecaster", "log-likelihood", "behind the first", "CRPS", "RMSE", "90% band covers",
+        "maximum, mean covered",
+    ]  # fmt: skip
+    rows = []
+    for record in records:
+        about = record["about"]
+        budget = f"{record['set']}, {about['steps_done']:,} steps, {about['cpu_seconds']:,.0f} CPU-s"
+        for standing in about["leaderboard"]["test"]:
+            name = standing["name"]
+            chosen = f"**{name}** (chosen)" if name == record["best"] else name
+            functionals = record["functionals"].get("best" if name == record["best"] else name)
+            covered = "" if functionals is None else f"{functionals['maximum']:.0%}, {functionals['mean']:.0%}"
+            rows.append(
+                [budget, chosen, f"{standing['log_likelihood']:.3f}",
+                 f"{standing['behind']:.3f} ± {standing['behind_error']:.3f}", f"{standing['crps']:.4f}",
+                 f"{standing['rmse']:.4f}", f"{standing['coverage_90']:.1%}", covered]
+            )  # fmt: skip
+            budget = ""
+    return markdown(header, rows)
+
+
+if __name__ == "__main__":
+    main()

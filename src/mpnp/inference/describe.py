@@ -1,0 +1,122 @@
+"""What a finished run becomes: the best network of its candidates, recalibrated, with scores, rivals and a card."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpnp.inference.assess import assess, cut_curves
+from mpnp.inference.card import ModelCard, Reference, TrainingDomain
+from mpnp.inference.fit_options import FitOptions
+from mpnp.inference.model import NUM_SAMPLES, FittedModel
+from mpnp.inference.ood import half_scores
+from mpnp.inference.plan import FitPlan
+from mpnp.inference.recalibration import answer_cuts, mean_log_prob, recalibrate_if_better
+from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
+from mpnp.models.registry import find_model
+from mpnp.tables.dataset import CurveDataset
+from mpnp.tables.storage import load_dataset
+from mpnp.training import checkpoint
+from mpnp.training.rundir import RunDirectory, load_core, load_model
+
+__all__ = ["describe_run"]
+
+
+def describe_run(directory: Path, plan: FitPlan) -> FittedModel:
+    """The best network of a run, with all that its card says."""
+    table, options = load_dataset(RunDirectory(directory).table), FitOptions(**plan.options)
+    validation, test = (_held_out(table, part, options.held_out_contexts) for part in ("validation", "test"))
+    candidates = _candidates(directory, table, plan)
+    if not validation.cuts:
+        return candidates[0]
+    model, compared = _best(candidates, validation)
+    model, report, answers = recalibrate_if_better(model, validation.cuts)
+    tested = answer_cuts(model, test.cuts) if test.cuts else []
+    columns = model.card.columns
+    scores: dict[str, Any] = {"validation": assess(columns, answers, validation.cuts), "recalibration": report}
+    if test.cuts:
+        scores["test"] = assess(columns, tested, test.cuts)
+    rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed)
+    if rivals:
+        scores["leaderboard"] = compete(columns, rivals, validation, test, skipped, (answers, tested)).to_json()
+    about = {**model.card.about, **compared, **scores}
+    return FittedModel(
+        model.network, dataclasses.replace(model.card, reference=_reference(model, validation), about=about), rivals
+    )
+
+
+def _candidates(directory: Path, table: CurveDataset, plan: FitPlan) -> list[FittedModel]:
+    """The model at its best validation score, and the best of its core, which is a model of its own."""
+    network, config, header = load_model(directory)
+    candidates = [FittedModel(network, _card(directory, table, plan, config.model, header))]
+    core = load_core(directory)
+    if core is not None and (name := find_model(config.model).core) is not None:
+        network, header = core
+        progress = {**header["progress"], "best_step": header["progress"]["best_core_step"]}
+        candidates.append(FittedModel(network, _card(directory, table, plan, name, {**header, "progress": progress})))
+    return candidates
+
+
+def _best(candidates: Sequence[FittedModel], held_out: HeldOut) -> tuple[FittedModel, dict[str, Any]]:
+    """The candidate that predicts held-out curves best, and all scores for its card if there are several."""
+    if len(candidates) == 1:
+        return candidates[0], {}
+    scores = [mean_log_prob(candidate, held_out.cuts) for candidate in candidates]
+    rows = [
+        {"model": model.card.model, "step": model.card.about["progress"]["best_step"], "log_likelihood": score}
+        for model, score in zip(candidates, scores, strict=True)
+    ]
+    return candidates[int(np.argmax(scores))], {"candidates": rows}
+
+
+def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header: dict[str, Any]) -> ModelCard:
+    """The card of a candidate, before it is scored."""
+    run, training, config = RunDirectory(directory), table.parts["train"], plan.run
+    seen = TrainingDomain(
+        num_tasks=len(training),
+        num_rows=len(training.x),
+        low=training.x.min(axis=0),
+        high=training.x.max(axis=0),
+        largest_context=max(table.max_rows - 1, 1),
+    )
+    return ModelCard(
+        model=name,
+        settings=config.settings,
+        columns=table.columns,
+        seen=seen if plan.earlier is None else plan.earlier.union(seen),
+        reference=None,
+        about={
+            "tasks": {part: len(curves) for part, curves in table.parts.items()},
+            "context": table.context,
+            "mixing": table.mixing,
+            "seed": config.seed,
+            "recipe": dataclasses.asdict(config.recipe),
+            "progress": header["progress"],
+            "steps_done": checkpoint.read_card(run.last)["progress"]["step"],
+            "cpu_seconds": run.cpu_seconds() or 0.0,
+            "learning_curve": [{name: row[name] for name in ("step", "target")} for row in run.learning_curve()],
+            "environment": header["environment"],
+        },
+        licence=plan.licence,
+    )
+
+
+def _reference(model: FittedModel, held_out: HeldOut) -> Reference:
+    """Scores of held-out contexts, with which new contexts are compared."""
+    contexts = [(x, y) for x, y, _, _ in held_out.cuts]
+    scores = half_scores(model.network_forecaster.predictor(NUM_SAMPLES), model.card.columns, contexts)
+    return Reference(np.asarray([len(x) for x, _ in contexts]), scores)
+
+
+def _held_out(table: CurveDataset, part: str, num_contexts: int) -> HeldOut:
+    """About `num_contexts` contexts of all sizes from the curves of a part."""
+    curves = table.parts[part]
+    num_usable = int((curves.counts > 1).sum())
+    if not num_usable:
+        return HeldOut([], np.zeros(0, int))
+    num_cuts = math.ceil(num_contexts / len(curves))
+    cuts = cut_curves(curves, table.context, max_rows=table.max_rows, num_cuts=num_cuts, seed=table.seed)
+    return HeldOut(cuts, np.repeat(np.arange(num_usable), num_cuts))

@@ -1,0 +1,256 @@
+"""What answers for a fitted model: its network, a rival, or a stack of them.
+
+All predict and draw functions through the same calls, so a posterior does not know which of them it asks.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from mpnp.errors import InputError
+from mpnp.inference.card import ModelCard
+from mpnp.inference.designs import find_design
+from mpnp.inference.predictor import Predictor, Targets
+from mpnp.inference.resampler import FutureInputs, Resampler
+from mpnp.models.base import AbstractNeuralProcess
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.rivals.base import AbstractGaussianRival, AbstractRival
+from mpnp.rivals.points import read_places, read_points
+from mpnp.tables.columns import Schema
+from mpnp.tables.points import target_inputs
+from mpnp.tasks.task import PointSet
+
+__all__ = [
+    "AbstractForecaster",
+    "NetworkForecaster",
+    "Predicts",
+    "Resamples",
+    "RivalForecaster",
+    "RivalPredictor",
+    "StackForecaster",
+    "mix",
+]
+
+TARGETS_AT_ONCE = 1_024
+"""Targets that a rival predicts at once, which bounds the memory of covariances."""
+
+COMPONENTS = 64
+"""Components of a stack. Weights are multiples of one in so many."""
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """Conditions on one context, or on many."""
+
+    def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
+        """Predict at the targets."""
+        ...
+
+    def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
+        """Predict many tasks, each context at its own targets."""
+        ...
+
+
+@runtime_checkable
+class Resamples(Protocol):
+    """Draws functions, and tells joint densities."""
+
+    def __call__(
+        self,
+        context: PointSet,
+        x_context: Float[np.ndarray, "context input"],
+        x: Float[np.ndarray, "row input"],
+        num_draws: int,
+        *,
+        seed: int,
+        num_future: int,
+        future_inputs: FutureInputs | None,
+    ) -> Predictive:
+        """Draw functions at the rows of x, as components whose scale is the noise."""
+        ...
+
+    def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
+        """Joint log density of points."""
+        ...
+
+
+class AbstractForecaster(abc.ABC):
+    """What a fitted model predicts and draws functions with."""
+
+    predictor: Callable[[int], Predicts]
+    """The predictor for a number of sampled functions."""
+    resampler: Resamples
+    has_functions: bool
+    """Whether it has a joint distribution, from which functions can be drawn."""
+
+
+class NetworkForecaster(AbstractForecaster):
+    """The network. Programs are compiled once for each number of sampled functions."""
+
+    predictor: Callable[[int], Predictor]
+
+    def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
+        self.predictor = functools.cache(lambda count: Predictor(network, num_samples=count))
+        self.completer = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+        """The same as `resampler`, with its placement of future inputs."""
+        self.resampler = self.completer
+        self.has_functions = True
+
+
+class RivalForecaster(AbstractForecaster):
+    """A rival, which reads what the network reads."""
+
+    def __init__(self, rival: AbstractRival, columns: Schema) -> None:
+        predictor = RivalPredictor(rival, columns)
+        self.predictor = lambda count: predictor
+        self.resampler = RivalFunctions(rival, columns)
+        self.has_functions = isinstance(rival, AbstractGaussianRival)
+
+
+class StackForecaster(AbstractForecaster):
+    """A mixture of forecasters with fixed weights. Functions come from those that have any."""
+
+    def __init__(self, members: Mapping[str, AbstractForecaster], weights: Mapping[str, float]) -> None:
+        some = [(members[name], weight) for name, weight in weights.items()]
+        self.predictor = lambda count: StackPredictor([(member.predictor(count), weight) for member, weight in some])
+        self.resampler = StackFunctions([(member.resampler, weight) for member, weight in some if member.has_functions])
+        self.has_functions = True
+
+
+class RivalPredictor:
+    """A rival in the place of a network's predictor."""
+
+    def __init__(self, rival: AbstractRival, columns: Schema) -> None:
+        self.rival, self.columns = rival, columns
+
+    def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
+        """Predict at the targets, some at a time."""
+        if seed is not None:
+            raise InputError(f"'{self.rival.kind}' has no generator of functions; use method='resample', or the network")
+        points, places = read_points(self.columns, context), read_places(self.columns, np.asarray(x_target))
+        starts = range(0, max(len(places.x), 1), TARGETS_AT_ONCE)
+        chunks = [type(places)(*(part[start : start + TARGETS_AT_ONCE] for part in places)) for start in starts]
+        return _join([self.rival.predict(points, chunk) for chunk in chunks])
+
+    def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
+        """Predict many tasks, one after another."""
+        return [self(context, x_target) for context, x_target in zip(contexts, x_targets, strict=True)]
+
+
+class RivalFunctions:
+    """Functions and joint densities of a rival, which are exact for a normal distribution."""
+
+    def __init__(self, rival: AbstractRival, columns: Schema) -> None:
+        self.rival, self.columns = rival, columns
+
+    def __call__(
+        self,
+        context: PointSet,
+        x_context: Float[np.ndarray, "context input"],
+        x: Float[np.ndarray, "row input"],
+        num_draws: int,
+        *,
+        seed: int,
+        num_future: int,
+        future_inputs: FutureInputs | None,
+    ) -> Predictive:
+        """Draw functions from the posterior itself, without future observations."""
+        places = read_places(self.columns, target_inputs(self.columns, x))
+        joint = self._gaussian().joint(read_points(self.columns, context), places)
+        return joint.functions(num_draws, np.random.default_rng(seed))
+
+    def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
+        """The same for every order."""
+        asked = read_points(self.columns, points)
+        return self._gaussian().joint(read_points(self.columns, context), asked.places).log_prob(asked.y)
+
+    def _gaussian(self) -> AbstractGaussianRival:
+        if not isinstance(self.rival, AbstractGaussianRival):
+            raise InputError(
+                f"'{self.rival.kind}' predicts single values only, so it has neither functions nor joint densities; "
+                "choose another forecaster, such as model.use('network')"
+            )
+        return self.rival
+
+
+class StackPredictor:
+    """Predictors whose answers are mixed."""
+
+    def __init__(self, members: Sequence[tuple[Predicts, float]]) -> None:
+        self.members, self.weights = [member for member, _ in members], [weight for _, weight in members]
+
+    def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
+        """Predict at the targets."""
+        if seed is not None:
+            raise InputError("a stack has no generator of functions; use method='resample', or the network")
+        return mix([member(context, x_target) for member in self.members], self.weights)
+
+    def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
+        """Predict many tasks."""
+        answers = [member.many(contexts, x_targets) for member in self.members]
+        return [mix(parts, self.weights) for parts in zip(*answers, strict=True)]
+
+
+class StackFunctions:
+    """Functions of a stack: each is drawn from one of its members."""
+
+    def __init__(self, members: Sequence[tuple[Resamples, float]]) -> None:
+        self.members = [member for member, _ in members]
+        weights = np.asarray([weight for _, weight in members])
+        self.weights = weights / weights.sum()
+
+    def __call__(
+        self,
+        context: PointSet,
+        x_context: Float[np.ndarray, "context input"],
+        x: Float[np.ndarray, "row input"],
+        num_draws: int,
+        *,
+        seed: int,
+        num_future: int,
+        future_inputs: FutureInputs | None,
+    ) -> Predictive:
+        """Draw functions of the members in random order, by their weights."""
+        rng = np.random.default_rng([seed, 2])
+        counts = rng.multinomial(num_draws, self.weights)
+        options: dict[str, Any] = {"seed": seed, "num_future": num_future, "future_inputs": future_inputs}
+        drawn = [
+            member(context, x_context, x, int(count), **options)
+            for member, count in zip(self.members, counts, strict=True)
+            if count
+        ]
+        order = rng.permutation(num_draws)
+        return jax.tree.map(lambda *parts: np.concatenate([np.asarray(part) for part in parts])[order], *drawn)
+
+    def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
+        """Of the mixture."""
+        scores = [member.chain_log_prob(context, points, num_orders=num_orders, seed=seed) for member in self.members]
+        return float(np.logaddexp.reduce(np.asarray(scores) + np.log(self.weights)))
+
+
+def mix(answers: Sequence[Predictive], weights: Sequence[float]) -> Predictive:
+    """A mixture of predictions of one task, of `COMPONENTS` components of equal weight.
+
+    >>> one = Predictive(np.zeros((1, 1, 1)), np.ones((1, 1, 1)))
+    >>> float(mix([one, Predictive(one.loc + 4, one.scale)], [0.75, 0.25]).mean.item())
+    1.0
+    """
+    parts = [_thin(answer, round(weight * COMPONENTS)) for answer, weight in zip(answers, weights, strict=True)]
+    loc, scale = (np.concatenate(both) for both in zip(*parts, strict=True))
+    return Predictive(loc, scale, answers[0].distribution)
+
+
+def _thin(answer: Predictive, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """So many components, spread evenly over those of the answer or repeated."""
+    chosen = ((np.arange(num) + 0.5) * len(answer.loc) / max(num, 1)).astype(int)
+    return np.asarray(answer.loc)[chosen], np.asarray(answer.scale)[chosen]
+
+
+def _join(parts: Sequence[Predictive]) -> Predictive:
+    loc, scale = (np.concatenate(values, axis=1) for values in zip(*((part.loc, part.scale) for part in parts), strict=True))
+    return Predictive(loc, scale)

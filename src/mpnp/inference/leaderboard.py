@@ -1,0 +1,158 @@
+"""The leaderboard of a fit: the network, its rivals and their stack, scored on the same held-out curves."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from mpnp.errors import RunError, first_line, unknown_name
+from mpnp.inference.card import ModelCard
+
+__all__ = ["NETWORK", "STACK", "Leaderboard", "Standing", "learn_weights", "rank", "read_leaderboard"]
+
+NETWORK, STACK = "network", "stack"
+
+ITERATIONS = 200
+"""Iterations of the EM algorithm for the weights of a stack, which converges in far fewer."""
+
+Scores = Mapping[str, Float[np.ndarray, "row output"]]
+"""Scores of every held-out output by metric, NaN where it was not observed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """One row: means over all held-out outputs.
+
+    With several outputs, CRPS and RMSE are in standard deviations of each held-out output. `behind` is how much lower the
+    log-likelihood is than that of the first, with the standard error of this difference over tasks.
+    """
+
+    name: str
+    log_likelihood: float
+    crps: float
+    rmse: float
+    coverage_90: float
+    behind: float
+    behind_error: float
+
+    @property
+    def may_be_first(self) -> bool:
+        """Whether it is within one standard error of the first."""
+        return self.behind <= self.behind_error
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaderboard:
+    """Who forecasts best, by the log-likelihood of held-out targets.
+
+    `best` is chosen on validation tasks; `test` has the scores on test tasks, if there are any, on which nothing was chosen.
+    """
+
+    validation: tuple[Standing, ...]
+    test: tuple[Standing, ...]
+    best: str
+    weights: dict[str, float]
+    """Of the members of the stack."""
+    skipped: dict[str, str]
+    """Rivals that do not suit the curves, and why."""
+    num_contexts: int
+
+    def resolve(self, name: str) -> str:
+        """The name of a forecaster, where 'best' may stand for the first."""
+        if name == "best":
+            return self.best
+        names = [standing.name for standing in self.validation]
+        if name not in names:
+            reason = f" It was left out: {self.skipped[name]}." if name in self.skipped else ""
+            raise unknown_name("forecaster", name, names, f"Choose best or one of: {', '.join(names)}.{reason}")
+        return name
+
+    def verdict(self) -> str:
+        """Who won, in a sentence, and what it means for the user."""
+        network = next(standing for standing in self.validation if standing.name == NETWORK)
+        if self.best == NETWORK:
+            return f"The network forecasts best, of {len(self.validation)} forecasters."
+        gap = f"by {network.behind:.3f} ± {network.behind_error:.3f} in log-likelihood"
+        chance = ", which may be chance" if network.may_be_first else ""
+        if self.best == STACK:
+            parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
+            return f"A stack ({parts}) beats the network alone {gap}{chance}. Predictions use the stack by default."
+        return f"The rival '{self.best}' beats the network {gap}{chance}. Predictions use '{self.best}' by default."
+
+    def frame(self, split: str = "validation") -> Any:
+        """The scores on validation or test tasks as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame([dataclasses.asdict(standing) for standing in getattr(self, split)]).set_index("name")
+
+    def to_json(self) -> dict[str, Any]:
+        """As nested dictionaries."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_json(content: Any) -> "Leaderboard":
+        """From what `to_json` made."""
+        parts = {name: tuple(Standing(**row) for row in content[name]) for name in ("validation", "test")}
+        return Leaderboard(**{**content, **parts})
+
+
+def read_leaderboard(card: ModelCard) -> Leaderboard | None:
+    """The leaderboard in a card, if it has one."""
+    content = card.about.get("leaderboard")
+    try:
+        return None if content is None else Leaderboard.from_json(content)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"the leaderboard of the model is damaged ({first_line(error)}); restore its card from a copy") from None
+
+
+def rank(
+    scores: Mapping[str, Scores], cluster: Int[np.ndarray, " row"], scale: Float[np.ndarray, " output"]
+) -> tuple[Standing, ...]:
+    """The standings, the first first. `cluster` is the task of each row, and `scale` divides CRPS and errors."""
+    means = {name: np.nanmean(some["log_likelihood"]) for name, some in scores.items()}
+    order = sorted(scores, key=lambda name: -means[name])
+    first = scores[order[0]]["log_likelihood"]
+    return tuple(_standing(name, scores[name], first - scores[name]["log_likelihood"], cluster, scale) for name in order)
+
+
+def _standing(
+    name: str, scores: Scores, behind: Float[np.ndarray, "row output"], cluster: Int[np.ndarray, " row"], scale: np.ndarray
+) -> Standing:
+    known = ~np.isnan(behind)
+    of_task, which = np.repeat(cluster, behind.shape[1])[known.ravel()], behind[known]
+    totals, counts = np.bincount(of_task, which), np.bincount(of_task)
+    mean, num_tasks = float(which.mean()), max(int((counts > 0).sum()), 2)
+    error = np.sqrt(((totals - mean * counts) ** 2).sum() * num_tasks / (num_tasks - 1)) / counts.sum()
+    return Standing(
+        name,
+        log_likelihood=float(np.nanmean(scores["log_likelihood"])),
+        crps=float(np.nanmean(scores["crps"] / scale)),
+        rmse=float(np.sqrt(np.nanmean(scores["squared_error"] / scale**2))),
+        coverage_90=float(np.nanmean(scores["coverage_90"])),
+        behind=mean,
+        behind_error=float(error),
+    )
+
+
+def learn_weights(log_densities: Mapping[str, Float[np.ndarray, " point"]], parts: int) -> dict[str, float]:
+    """Weights of a stack that maximise the log density of held-out values (Yao et al., 2018), in multiples of 1 / `parts`.
+
+    Members without weight are left out.
+    """
+    names, stacked = list(log_densities), np.stack(list(log_densities.values()))
+    density = np.exp(stacked - stacked.max(axis=0))
+    weights = np.full(len(names), 1 / len(names))
+    for _ in range(ITERATIONS):
+        share = weights[:, None] * density
+        weights = (share / share.sum(axis=0)).mean(axis=1)
+    return {name: count / parts for name, count in zip(names, _round(weights * parts), strict=True) if count}
+
+
+def _round(amounts: Float[np.ndarray, " member"]) -> list[int]:
+    """Whole numbers of the same sum, by largest remainder."""
+    whole = np.floor(amounts).astype(int)
+    missing = round(amounts.sum()) - whole.sum()
+    whole[np.argsort(whole - amounts, kind="stable")[:missing]] += 1
+    return whole.tolist()

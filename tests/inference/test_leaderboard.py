@@ -1,0 +1,175 @@
+"""Rivals of a fitted model: fair standings, honest stacks, and a hand-over that keeps what a posterior promises."""
+
+import dataclasses
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from helpers.fitted_models import fitted, in_units
+from mpnp.errors import InputError, RunError
+from mpnp.inference.assess import cut_curves
+from mpnp.inference.forecasters import COMPONENTS, mix
+from mpnp.inference.leaderboard import Leaderboard, learn_weights, rank
+from mpnp.inference.model import FittedModel, load
+from mpnp.inference.recalibration import answer_cuts
+from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.tables.curves import Curves
+from mpnp.tables.dataset import CurveDataset
+
+HOURS = np.arange(8.0)
+
+
+def days(num=40, outputs=1):
+    """Days around a curve, with an offset of their own: easy for every rival that reads the context."""
+    rng = np.random.default_rng(0)
+    pairs = []
+    for _ in range(num):
+        y = 50 + 3 * HOURS[:, None] + 9 * rng.normal() + rng.normal(size=(8, outputs))
+        pairs.append((HOURS, y))
+    return Curves.from_pairs(pairs)
+
+
+def judge(curves, names=("mean", "persistence", "normal", "gp")):
+    """A network of random weights with its rivals, scored on held-out days."""
+    table = CurveDataset(curves, validation=0.5)
+    model = fitted("cnp", table.parts["train"])
+    held_out = table.parts["validation"]
+    cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
+    rivals, skipped = learn_rivals(table, names, seed=0)
+    judged, nothing = HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int))
+    board = compete(model.card.columns, rivals, judged, nothing, skipped, (answer_cuts(model, cuts), []))
+    card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
+    return FittedModel(model.network, card, rivals)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return judge(days())
+
+
+def test_rivals_that_learnt_beat_a_network_that_did_not(model):
+    board = model.leaderboard
+    standings = {standing.name: standing for standing in board.validation}
+    assert set(standings) == {"network", "stack", "mean", "persistence", "normal", "gp"}
+    assert board.best in ("gp", "normal", "persistence", "stack") and standings["network"].behind > 0
+    assert standings["gp"].crps < standings["mean"].crps < standings["network"].crps
+    assert board.verdict().startswith(("A stack (", "The rival '")) and "by default" in board.verdict()
+    assert list(board.frame().index) == [standing.name for standing in board.validation]
+    assert Leaderboard.from_json(board.to_json()) == board
+
+
+def test_standings_are_means_over_points_with_errors_over_tasks():
+    rng = np.random.default_rng(0)
+    cluster, task_effect = np.repeat(np.arange(50), 4), rng.normal(size=50)
+    first, other = rng.normal(size=(200, 1)), rng.normal(size=(200, 1))
+    other += task_effect[cluster, None] - 3
+    other[7] = first[7] = np.nan
+    zeros = np.zeros((200, 1))
+    scores = {
+        name: {"log_likelihood": values, "crps": zeros + 2, "squared_error": zeros + 16, "coverage_90": zeros + 1}
+        for name, values in (("other", other), ("first", first))
+    }
+    best, second = rank(scores, cluster, np.array([2.0]))
+    assert (best.name, best.behind, best.crps, best.rmse, best.coverage_90) == ("first", 0, 1, 2, 1)
+    difference = (first - other)[:, 0]
+    np.testing.assert_allclose(second.behind, np.nanmean(difference))
+    of_tasks = np.array([np.nanmean(difference[cluster == task]) for task in range(50)])
+    np.testing.assert_allclose(second.behind_error, of_tasks.std(ddof=1) / np.sqrt(50), rtol=0.03)
+
+
+def test_stacking_finds_the_weights_of_a_mixture():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(20_000) < 0.25, rng.normal(3, 1, 20_000), rng.normal(0, 1, 20_000))
+    densities = {name: -((y - mean) ** 2) / 2 for name, mean in (("zero", 0), ("three", 3), ("far", 40))}
+    weights = learn_weights(densities, 64)
+    assert set(weights) == {"zero", "three"} and sum(weights.values()) == 1
+    assert abs(weights["three"] - 0.25) < 0.02 and all(weight * 64 == round(weight * 64) for weight in weights.values())
+
+
+def test_a_mixture_has_the_moments_of_its_parts():
+    rng = np.random.default_rng(0)
+    few, many = (Predictive(rng.normal(size=(num, 5, 1)), np.full((num, 5, 1), 0.1)) for num in (1, 4_000))
+    mixed = mix([few, many], [0.25, 0.75])
+    assert len(mixed.loc) == COMPONENTS
+    np.testing.assert_allclose(mix([few], [1.0]).loc.mean(axis=0), few.mean)
+    assert (mixed.loc[:16] == few.loc).all() and np.isin(mixed.loc[16:], many.loc).all()
+
+
+@pytest.mark.parametrize("name", ["network", "stack", "mean", "persistence", "normal", "gp"])
+def test_each_forecaster_answers_as_a_posterior_does(model, name):
+    posterior = model.use(name).condition(HOURS[:3], [50.0, 54.0, 55.0])
+    mean, std = posterior.predict(HOURS), posterior.predict(HOURS, "std")
+    assert mean.shape == (8,) and (std > 0).all()
+    low, high = posterior.predict(HOURS, "quantiles", quantiles=[0.05, 0.95]).T
+    assert (low < mean).all() and (mean < high).all()
+    again = model.use(name).predict_tasks([(HOURS[:3], [50.0, 54.0, 55.0])], [HOURS])[0]
+    np.testing.assert_allclose(again, mean, rtol=2e-2)  # a network draws other functions for one of many tasks
+    if posterior.model.forecaster.has_functions:
+        draws = posterior.sample(HOURS, 64, noise=True)
+        assert draws.shape == (64, 8) and np.isfinite(posterior.joint_log_prob(HOURS[3:5], [59.0, 62.0]))
+        assert posterior.plot(num_draws=2) is not None
+    else:
+        with pytest.raises(InputError, match="neither functions nor joint densities"):
+            posterior.sample(HOURS, 2)
+    if name != "network":
+        with pytest.raises(InputError, match="no generator of functions"):
+            posterior.sample(HOURS, 2, method="generate")
+
+
+def test_functions_of_a_gaussian_rival_agree_with_its_predictions(model):
+    posterior = model.use("gp").condition(HOURS[:3], [50.0, 54.0, 55.0])
+    draws = posterior.sample(HOURS, 4_000, noise=True)
+    np.testing.assert_allclose(draws.mean(axis=0), posterior.predict(HOURS), atol=0.3)
+    np.testing.assert_allclose(draws.std(axis=0), posterior.predict(HOURS, "std"), rtol=0.1)
+    joint = posterior.joint_log_prob(HOURS[3:4], [59.0])
+    np.testing.assert_allclose(joint, posterior.log_prob(HOURS[3:4], [59.0])[0], rtol=1e-4)
+
+
+def test_a_rival_learns_the_same_in_any_units():
+    plain, other = days(), in_units(days(), x_shift=100.0, x_scale=60.0, y_shift=-30.0, y_scale=1 / 1.8)
+    answers = []
+    for curves, x, y in ((plain, HOURS, 50.0 + HOURS), (other, 100 + 60 * HOURS, (50.0 + HOURS) / 1.8 - 30)):
+        posterior = judge(curves, ("normal", "gp")).use("gp").condition(x[:3], y[:3])
+        answers.append(posterior.predict(x))
+    np.testing.assert_allclose((answers[1] + 30) * 1.8, answers[0], rtol=1e-3)
+
+
+def test_several_outputs_have_standings_in_standard_deviations():
+    model = judge(days(outputs=2), ("mean", "persistence"))
+    assert 0.7 < {standing.name: standing.rmse for standing in model.leaderboard.validation}["mean"] < 1.5
+    assert model.use("persistence").condition(HOURS[:2], [[50.0, np.nan], [np.nan, 52.0]]).predict(HOURS).shape == (8, 2)
+
+
+def test_rivals_are_saved_pickled_and_licensed_with_their_model(model, tmp_path):
+    wanted = model.use("best").condition(HOURS[:3], [50.0, 54.0, 55.0]).predict(HOURS)
+    model.save(tmp_path, licence="CC0")
+    assert sorted(os.listdir(tmp_path)) == ["card.json", "model.safetensors", "rivals.safetensors"]
+    for again in (load(tmp_path), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.use("best").condition(HOURS[:3], [50.0, 54.0, 55.0]).predict(HOURS), wanted)
+    fitted("cnp").save(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["card.json", "model.safetensors"]
+
+
+def test_rivals_of_another_model_are_refused(model, tmp_path):
+    model.save(tmp_path)
+    path = tmp_path / "rivals.safetensors"
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(RunError, match=r"rivals.safetensors is not the file that card.json describes"):
+        load(tmp_path)
+    path.unlink()
+    with pytest.raises(RunError, match=r"rivals.safetensors does not exist"):
+        load(tmp_path)
+
+
+def test_unknown_and_unsuitable_forecasters_are_refused(model):
+    with pytest.raises(InputError, match=r"unknown forecaster 'pg'. Did you mean 'gp'"):
+        model.use("pg")
+    with pytest.raises(InputError, match="fitted without rivals"):
+        fitted("cnp").use("gp")
+    assert fitted("cnp").use("best").forecaster.has_functions
+    wide = Curves.from_pairs([(np.random.default_rng(n).normal(size=(5, 2)), np.arange(5.0)) for n in range(30)])
+    with pytest.raises(InputError, match="It was left out: it needs curves of a single numeric input"):
+        judge(wide, ("mean", "normal")).use("normal")
