@@ -119,6 +119,16 @@ def test_each_forecaster_answers_as_a_posterior_does(model, name):
             posterior.sample(HOURS, 2, method="generate")
 
 
+def test_a_stack_of_single_values_has_no_functions(model):
+    content = model.leaderboard.to_json() | {"weights": {"mean": 0.5, "persistence": 0.5}}
+    card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": content})
+    posterior = FittedModel(model.network, card, model.rivals, "stack").condition(HOURS[:3], [50.0, 54.0, 55.0])
+    assert posterior.predict(HOURS).shape == (8,)
+    for ask in (lambda: posterior.sample(HOURS, 2), lambda: posterior.joint_log_prob(HOURS[3:], 50 + HOURS[3:])):
+        with pytest.raises(InputError, match="this stack predicts single values only"):
+            ask()
+
+
 def test_functions_of_a_gaussian_rival_agree_with_its_predictions(model):
     posterior = model.use("gp").condition(HOURS[:3], [50.0, 54.0, 55.0])
     draws = posterior.sample(HOURS, 4_000, noise=True)
