@@ -11,10 +11,10 @@ from helpers.fitted_models import fitted, in_units
 from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import cut_curves
 from mpnp.inference.forecasters import COMPONENTS, mix
-from mpnp.inference.leaderboard import Leaderboard, learn_weights, rank
+from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.recalibration import answer_cuts
-from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
+from mpnp.inference.rivalry import HeldOut, choose, compete, learn_rivals
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -78,6 +78,18 @@ def test_standings_are_means_over_points_with_errors_over_tasks():
     np.testing.assert_allclose(second.behind, np.nanmean(difference))
     of_tasks = np.array([np.nanmean(difference[cluster == task]) for task in range(50)])
     np.testing.assert_allclose(second.behind_error, of_tasks.std(ddof=1) / np.sqrt(50), rtol=0.03)
+
+
+def test_of_those_that_may_be_first_one_with_functions_is_chosen(model):
+    def standing(name, behind):
+        return Standing(name, -behind, 1.0, 1.0, 0.9, behind, 0.05)
+
+    first, second, third = standing("persistence", 0.0), standing("gp", 0.03), standing("network", 0.04)
+    assert choose([first, second, third], model.rivals, {}) == "gp"
+    assert choose([first], model.rivals, {}) == "persistence"
+    stack = standing("stack", 0.01)
+    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "gp": 0.5}) == "stack"
+    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "persistence": 0.5}) == "gp"
 
 
 def test_stacking_finds_the_weights_of_a_mixture():
