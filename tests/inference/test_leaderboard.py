@@ -11,10 +11,10 @@ from helpers.fitted_models import fitted, in_units
 from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import cut_curves
 from mpnp.inference.forecasters import COMPONENTS, mix
-from mpnp.inference.leaderboard import Leaderboard, learn_weights, rank
+from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.recalibration import answer_cuts
-from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
+from mpnp.inference.rivalry import HeldOut, choose, compete, learn_rivals
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -80,6 +80,18 @@ def test_standings_are_means_over_points_with_errors_over_tasks():
     np.testing.assert_allclose(second.behind_error, of_tasks.std(ddof=1) / np.sqrt(50), rtol=0.03)
 
 
+def test_of_those_that_may_be_first_one_with_functions_is_chosen(model):
+    def standing(name, behind):
+        return Standing(name, -behind, 1.0, 1.0, 0.9, behind, 0.05)
+
+    first, second, third = standing("persistence", 0.0), standing("gp", 0.03), standing("network", 0.04)
+    assert choose([first, second, third], model.rivals, {}) == "gp"
+    assert choose([first], model.rivals, {}) == "persistence"
+    stack = standing("stack", 0.01)
+    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "gp": 0.5}) == "stack"
+    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "persistence": 0.5}) == "gp"
+
+
 def test_stacking_finds_the_weights_of_a_mixture():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(20_000) < 0.25, rng.normal(3, 1, 20_000), rng.normal(0, 1, 20_000))
@@ -117,6 +129,16 @@ def test_each_forecaster_answers_as_a_posterior_does(model, name):
     if name != "network":
         with pytest.raises(InputError, match="no generator of functions"):
             posterior.sample(HOURS, 2, method="generate")
+
+
+def test_a_stack_of_single_values_has_no_functions(model):
+    content = model.leaderboard.to_json() | {"weights": {"mean": 0.5, "persistence": 0.5}}
+    card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": content})
+    posterior = FittedModel(model.network, card, model.rivals, "stack").condition(HOURS[:3], [50.0, 54.0, 55.0])
+    assert posterior.predict(HOURS).shape == (8,)
+    for ask in (lambda: posterior.sample(HOURS, 2), lambda: posterior.joint_log_prob(HOURS[3:], 50 + HOURS[3:])):
+        with pytest.raises(InputError, match="this stack predicts single values only"):
+            ask()
 
 
 def test_functions_of_a_gaussian_rival_agree_with_its_predictions(model):

@@ -39,6 +39,11 @@ __all__ = [
 TARGETS_AT_ONCE = 1_024
 """Targets that a rival predicts at once, which bounds the memory of covariances."""
 
+NO_FUNCTIONS = (
+    "predicts single values only, so it has neither functions nor joint densities; choose another forecaster, such as "
+    "model.use('network')"
+)
+
 COMPONENTS = 64
 """Components of a stack. Weights are multiples of one in so many."""
 
@@ -119,7 +124,7 @@ class StackForecaster(AbstractForecaster):
         some = [(members[name], weight) for name, weight in weights.items()]
         self.predictor = lambda count: StackPredictor([(member.predictor(count), weight) for member, weight in some])
         self.resampler = StackFunctions([(member.resampler, weight) for member, weight in some if member.has_functions])
-        self.has_functions = True
+        self.has_functions = any(member.has_functions for member, _ in some)
 
 
 class RivalPredictor:
@@ -171,10 +176,7 @@ class RivalFunctions:
 
     def _gaussian(self) -> AbstractGaussianRival:
         if not isinstance(self.rival, AbstractGaussianRival):
-            raise InputError(
-                f"'{self.rival.kind}' predicts single values only, so it has neither functions nor joint densities; "
-                "choose another forecaster, such as model.use('network')"
-            )
+            raise InputError(f"'{self.rival.kind}' {NO_FUNCTIONS}")
         return self.rival
 
 
@@ -202,7 +204,7 @@ class StackFunctions:
     def __init__(self, members: Sequence[tuple[Resamples, float]]) -> None:
         self.members = [member for member, _ in members]
         weights = np.asarray([weight for _, weight in members])
-        self.weights = weights / weights.sum()
+        self.weights = weights / max(weights.sum(), 1 / COMPONENTS)
 
     def __call__(
         self,
@@ -216,6 +218,7 @@ class StackFunctions:
         future_inputs: FutureInputs | None,
     ) -> Predictive:
         """Draw functions of the members in random order, by their weights."""
+        self._require_members()
         rng = np.random.default_rng([seed, 2])
         counts = rng.multinomial(num_draws, self.weights)
         options: dict[str, Any] = {"seed": seed, "num_future": num_future, "future_inputs": future_inputs}
@@ -229,8 +232,13 @@ class StackFunctions:
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Of the mixture."""
+        self._require_members()
         scores = [member.chain_log_prob(context, points, num_orders=num_orders, seed=seed) for member in self.members]
         return float(np.logaddexp.reduce(np.asarray(scores) + np.log(self.weights)))
+
+    def _require_members(self) -> None:
+        if not self.members:
+            raise InputError(f"this stack {NO_FUNCTIONS}")
 
 
 def mix(answers: Sequence[Predictive], weights: Sequence[float]) -> Predictive:

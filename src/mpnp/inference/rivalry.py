@@ -13,14 +13,14 @@ from mpnp.inference.prediction import Prediction
 from mpnp.inference.recalibration import log_probs
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.rivals.base import AbstractRival, Points, Unsuitable
+from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Points, Unsuitable
 from mpnp.rivals.points import learning_points
 from mpnp.rivals.registry import RIVALS
 from mpnp.tables.columns import Schema
 from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.points import context_points, target_inputs
 
-__all__ = ["HeldOut", "compete", "learn_rivals"]
+__all__ = ["HeldOut", "choose", "compete", "learn_rivals"]
 
 Answers = dict[str, list[Predictive]]
 """Of each forecaster, the prediction of each held-out context."""
@@ -66,11 +66,22 @@ def compete(
     return Leaderboard(
         validation=standings,
         test=_standings(tested, columns, test) if test.cuts else (),
-        best=standings[0].name,
+        best=choose([standing for standing in standings if standing.may_be_first], rivals, weights),
         weights=weights,
         skipped=dict(skipped),
         num_contexts=len(validation.cuts),
     )
+
+
+def choose(leading: Sequence[Standing], rivals: Mapping[str, AbstractRival], weights: Mapping[str, float]) -> str:
+    """The name of the first that has functions, of those that may be first; the first of all if none of them has any."""
+
+    def has_functions(name: str) -> bool:
+        if name == STACK:
+            return any(map(has_functions, weights))
+        return name == NETWORK or isinstance(rivals[name], AbstractGaussianRival)
+
+    return next((standing.name for standing in leading if has_functions(standing.name)), leading[0].name)
 
 
 def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: HeldOut) -> Answers:
