@@ -134,7 +134,8 @@ class _Lowering:
         array = np.asarray(value)
         if array.ndim == 0:
             number = array.item()
-            return [_type(array.dtype), number if np.isfinite(number) else str(number)]
+            # JSON has no infinity; this spelling is read by Python and JavaScript alike.
+            return [_type(array.dtype), number if np.isfinite(number) else str(number).replace("inf", "Infinity")]
         name = f"{CONSTANT}{len(self.arrays)}"
         self.arrays[name] = array
         return name
