@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from mpnp.errors import InputError
 from mpnp.inference.model import FittedModel
@@ -20,11 +21,13 @@ from mpnp.tasks.registry import TASKS
 
 __all__ = ["Gallery", "as_numbers", "exact_prior", "make_gallery"]
 
-HEIGHT = 3.0
+HEIGHT = 2.4
 """Standard deviations of the outputs that an axis spans on each side of their mean."""
 
 START_SIZES = (3, 6, 12)
 """Points of a drawn function to start with."""
+
+START_SEED = 1
 
 SHARES_OF_CURVE = (1 / 3, 1.0)
 MOST_CURVES = 8
@@ -134,15 +137,18 @@ def _drawn_starts(model: FittedModel) -> list[Start]:
     entry = TASKS.get(str(model.card.about.get("task")))
     if entry is None or not isinstance(entry.family, FunctionFamily) or entry.family.x_dim != 1:
         return []
-    low, high = trained_range(model)
-    starts = []
-    for number, size in enumerate(START_SIZES):
-        x_key, key = jax.random.split(jax.random.key(number))
-        x = jax.random.uniform(x_key, (size, 1), minval=low, maxval=high)
-        x = jnp.concatenate([x, jnp.linspace(low, high, TRUTH_POINTS)[:, None]])
-        x, y = np.asarray(x, float), np.asarray(entry.family.process(x, key), float)
-        starts.append(_start(f"{size} points of a function", x[:size], y[:size], x[size:], y[size:]))
-    return starts
+    x, y = (np.asarray(part, float) for part in _draw_function(entry.family, *trained_range(model)))
+    most = max(START_SIZES)
+    return [_start(f"{size} points of a function", x[:size], y[:size], x[most:], y[most:]) for size in START_SIZES]
+
+
+@eqx.filter_jit
+def _draw_function(family: FunctionFamily, low: float, high: float) -> tuple[Array, Array]:
+    """A function at random inputs and on a grid."""
+    x_key, key = jax.random.split(jax.random.key(START_SEED))
+    x = jax.random.uniform(x_key, (max(START_SIZES), 1), minval=low, maxval=high)
+    x = jnp.concatenate([x, jnp.linspace(low, high, TRUTH_POINTS)[:, None]])
+    return x, family.process(x, key)
 
 
 def _real_starts(curves: Curves) -> list[Start]:

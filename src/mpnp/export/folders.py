@@ -4,25 +4,23 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mpnp.errors import InputError
 from mpnp.export import numpy_predictor
-from mpnp.export.programs import ExportedModel, export_model
+from mpnp.export.programs import export_model
 from mpnp.inference.model import FittedModel
 from mpnp.io.files import write_atomically
 
-__all__ = ["only", "write_numpy", "write_programs"]
+__all__ = ["only", "write_folder", "write_numpy"]
 
 
 def write_numpy(models: Mapping[str, FittedModel], folder: Path) -> list[Path]:
     """Write programs, weights and the module that runs them; returns the files."""
-    model = only(models)
-    source = Path(numpy_predictor.__file__).read_bytes()
-    module = folder / "predictor.py"
-    write_atomically(module, lambda file: file.write(source))
-    return [*write_programs(export_model(model), folder), module]
+    exported = export_model(only(models))
+    return write_folder(exported.to_json(), exported.weights, folder)
 
 
 def only(models: Mapping[str, FittedModel]) -> FittedModel:
@@ -32,12 +30,15 @@ def only(models: Mapping[str, FittedModel]) -> FittedModel:
     return next(iter(models.values()))
 
 
-def write_programs(exported: ExportedModel, folder: Path) -> list[Path]:
-    """Write what `Predictor` reads."""
-    text = json.dumps(exported.to_json(), separators=(",", ":"), allow_nan=False)
+def write_folder(content: dict[str, Any], weights: Mapping[str, np.ndarray], folder: Path) -> list[Path]:
+    """Write what `Predictor` reads, and its module."""
     archive = io.BytesIO()
-    np.savez(archive, **exported.weights)
-    files = {folder / "model.json": text.encode(), folder / "weights.npz": archive.getvalue()}
-    for path, content in files.items():
-        write_atomically(path, lambda file, content=content: file.write(content))
-    return list(files)
+    np.savez(archive, **weights)  # pyright: ignore[reportArgumentType]
+    files = {
+        "model.json": json.dumps(content, separators=(",", ":"), allow_nan=False).encode(),
+        "weights.npz": archive.getvalue(),
+        "predictor.py": Path(numpy_predictor.__file__).read_bytes(),
+    }
+    for name, data in files.items():
+        write_atomically(folder / name, lambda file, data=data: file.write(data))
+    return [folder / name for name in files]

@@ -58,6 +58,8 @@ class Program:
     """Steps that compute outputs from inputs, in the order of their numbers, and from weights."""
 
     inputs: list[tuple[str, list[int | str]]]
+    types: dict[str, str]
+    """Types of the inputs."""
     outputs: list[Argument]
     steps: list[Step]
 
@@ -93,7 +95,8 @@ def lower(
     steps = _needed(lowering.steps, outputs)
     read = {argument for step in steps for argument in step[1] if isinstance(argument, str)}
     named = [(name, _dims(shape.shape)) for name, shape in inputs.items()]
-    return Program(named, outputs, steps), {name: value for name, value in (arrays | lowering.arrays).items() if name in read}
+    types = {name: _type(shape.dtype) for name, shape in inputs.items()}
+    return Program(named, types, outputs, steps), {name: value for name, value in (arrays | lowering.arrays).items() if name in read}
 
 
 class _Lowering:

@@ -6,6 +6,7 @@
 
 The folder holds this file, `model.json` (the programs that make up the model, its units and what it was trained on) and
 `weights.npz`. A program is a list of steps [operation, arguments, result, parameters]; `OPERATIONS` says what each does.
+If the network is an ONNX graph instead, onnxruntime runs it.
 """
 
 import json
@@ -40,7 +41,10 @@ class Predictor:
         self.description = {name: value for name, value in content.items() if name != "programs"}
         self.inputs, self.outputs = (content["columns"][role] for role in ("inputs", "outputs"))
         self._units = {axis: {name: np.array(value) for name, value in unit.items()} for axis, unit in content["units"].items()}
-        self._run = {name: Program(program, arrays) for name, program in content["programs"].items()}
+        self._run: dict[str, Program | Graph] = {
+            name: Graph(Path(folder) / program["graph"]) if "graph" in program else Program(program, arrays)
+            for name, program in content["programs"].items()
+        }
         self._y_dim = 1 if content["separates_outputs"] else len(self.outputs)
 
     def predict(
@@ -224,6 +228,21 @@ class Program:
                 for unused in self.last_used.get(number, ()):
                     del values[unused]
         return [values[output] if type(output) is int else np.asarray(_constant(output)) for output in self.outputs]
+
+
+class Graph:
+    """A program as an ONNX graph, run by onnxruntime."""
+
+    def __init__(self, path: Path) -> None:
+        import onnxruntime  # only here, because NumPy suffices for other folders
+
+        self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        self.names = [each.name for each in self.session.get_inputs()]
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the graph. It fails on empty arrays, so a row of zeros, which is no point, stands for an empty context."""
+        filled = [np.ascontiguousarray(a) if a.size else np.zeros([max(size, 1) for size in a.shape], a.dtype) for a in inputs]
+        return self.session.run(None, dict(zip(self.names, filled, strict=True)))
 
 
 class _Scope:

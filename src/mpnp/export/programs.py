@@ -17,7 +17,7 @@ from mpnp.models.martingale import AbstractMartingaleNP
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tasks.task import PointSet
 
-__all__ = ["ExportedModel", "export_model"]
+__all__ = ["ExportedModel", "export_model", "export_whole"]
 
 FORMAT, VERSION = "mpnp-export", 1
 
@@ -38,13 +38,22 @@ class ExportedModel:
 
 
 def export_model(model: FittedModel) -> ExportedModel:
-    """Trace the programs of a model.
+    """Trace the programs of a model, in parts that serve several predictions.
 
     `prepare` computes what depends on each point by itself and `query` what depends on each target by itself, so that a point
     that is added, or a target that stays, costs nothing anew. `predict` reads both, for many contexts at once. `noise` draws
     what the mechanism draws, and `observe` the noise of observations: they ask for random bits, which makes any generator do.
     """
-    tracer = _Tracer(model.network)
+    reads_tokens = isinstance(model.network, AbstractTokenReader)
+    return _export(model, _TokenTracer(model.network) if reads_tokens else _PointTracer(model.network))
+
+
+def export_whole(model: FittedModel) -> ExportedModel:
+    """The same with all of the network in `predict`, whose inputs then are points, targets and noise."""
+    return _export(model, _PointTracer(model.network))
+
+
+def _export(model: FittedModel, tracer: "_PointTracer") -> ExportedModel:
     programs: dict[str, Program] = {}
     weights: dict[str, np.ndarray] = {}
     for name, (program, arrays) in tracer.trace().items():
@@ -55,8 +64,8 @@ def export_model(model: FittedModel) -> ExportedModel:
     return ExportedModel(_describe(model), programs, weights)
 
 
-class _Tracer:
-    """Traces the functions of one network."""
+class _PointTracer:
+    """Traces the functions of one network, which may read its context in any way."""
 
     def __init__(self, network: AbstractNeuralProcess) -> None:
         self.parameters, self.static = eqx.partition(network, eqx.is_array)
@@ -111,33 +120,41 @@ class _Tracer:
         return lower(lambda weights, *arrays: function(weights, *jax.tree.unflatten(structure, arrays)), self.parameters, inputs)
 
     def prepare(self, parameters: PyTree, x: Any, y: Any) -> Any:
-        """Rows of points: the points themselves, if the model reads more of them than tokens."""
-        model = eqx.combine(parameters, self.static)
-        if not isinstance(model, AbstractTokenReader):
-            return x, y
-        return model.backbone.prepare(_all_points(x, y), model.backbone.encode_inputs(x))
+        """Rows of points: here the points themselves, each with a mark that it is one; a row of zeros is none."""
+        return x, y, jnp.ones(x.shape[0], bool)
 
     def query(self, parameters: PyTree, x: Any) -> Any:
-        model = eqx.combine(parameters, self.static)
-        if not isinstance(model, AbstractTokenReader):
-            return ()
-        return model.backbone.query_encoded(model.backbone.encode_inputs(x))
+        """What depends on the targets alone: here nothing."""
+        return ()
 
     def noise(self, parameters: PyTree) -> Any:
         anywhere = _all_points(*(jnp.zeros((self.points, size)) for size in self.dims))
         return eqx.combine(parameters, self.static).draw_noise(anywhere, self.samples, key=jax.random.key(0))
 
     def predict(self, parameters: PyTree, rows: Any, x: Any, query: Any, noise: Any) -> tuple[Any, Any]:
-        model = eqx.combine(parameters, self.static)
-        if isinstance(model, AbstractTokenReader):
-            tokens = model.backbone.relate(rows, jnp.ones(jax.tree.leaves(rows)[0].shape[0]))
-            answer = model.predict_tokens(tokens, x, query, noise)
-        else:
-            answer = model.predict_given(_all_points(*rows), x, noise)
+        answer = eqx.combine(parameters, self.static).predict_given(PointSet(*rows), x, noise)
         return answer.loc, answer.scale
 
     def pseudo(self, parameters: PyTree, x: Any, y: Any, x_target: Any, noise: Any) -> tuple[Any, Any]:
         answer = eqx.combine(parameters, self.static).predict_pseudo_only_given(_all_points(x, y), x_target, noise)
+        return answer.loc, answer.scale
+
+
+class _TokenTracer(_PointTracer):
+    """Traces a network that reads its context only through tokens."""
+
+    def prepare(self, parameters: PyTree, x: Any, y: Any) -> Any:
+        backbone = eqx.combine(parameters, self.static).backbone
+        return backbone.prepare(_all_points(x, y), backbone.encode_inputs(x))
+
+    def query(self, parameters: PyTree, x: Any) -> Any:
+        backbone = eqx.combine(parameters, self.static).backbone
+        return backbone.query_encoded(backbone.encode_inputs(x))
+
+    def predict(self, parameters: PyTree, rows: Any, x: Any, query: Any, noise: Any) -> tuple[Any, Any]:
+        model = eqx.combine(parameters, self.static)
+        tokens = model.backbone.relate(rows, jnp.ones(jax.tree.leaves(rows)[0].shape[0]))
+        answer = model.predict_tokens(tokens, x, query, noise)
         return answer.loc, answer.scale
 
 

@@ -165,7 +165,7 @@ class Page {
     if (!start) return;
     if (remember) this.remember();
     this.state.points = start.x.map((x, i) => ({ x: tidy(x), y: start.y[i].map((v) => (v === null ? null : tidy(v))) }));
-    this.truth = start.truth ?? null;
+    this.truth = start.truth;
   }
 
   update() {
@@ -189,11 +189,11 @@ class Page {
     }));
     fill(find("group"), this.groups.map((each) => each.name), state.group);
     fill(find("output"), group.outputs, state.output);
-    fill(find("start"), ["…", ...group.starts.map((start) => start.name)], 0);
+    fill(find("start"), ["points of your own", ...group.starts.map((start) => start.name)], group.starts.findIndex((start) => start.truth === this.truth) + 1);
     find("group-choice").hidden = this.groups.length < 2;
     find("output-choice").hidden = group.outputs.length < 2;
     const shown = this.shownModels, any = (what) => shown.some((model) => model[what]);
-    find("exact-choice").hidden = document.querySelector(".key.exact").hidden = !any("exact");
+    find("exact-choice").hidden = !any("exact");
     find("pseudo-choice").hidden = !any("pseudo");
     document.querySelector('[value="generate"]').disabled = !any("generates");
     this.showControls();
@@ -215,6 +215,7 @@ class Page {
     find("future-value").textContent = state.method === "generate" ? "—" : state.future || "as in training";
     find("future").disabled = state.method === "generate";
     find("band-value").textContent = `${state.band}%`;
+    for (const [name, isShown] of [["truth", this.truth], ["exact", state.exact], ["pseudo", state.pseudo]]) find(`${name}-key`).hidden = !isShown;
   }
 
   listen() {
@@ -230,9 +231,9 @@ class Page {
       this.rebuild();
     });
     find("output").addEventListener("change", (event) => { this.state.output = Number(event.target.value); this.rebuild(); });
-    find("start").addEventListener("change", (event) => { this.begin(Number(event.target.value) - 1); this.rebuild(); });
+    find("start").addEventListener("change", (event) => { this.truth = null; this.begin(Number(event.target.value) - 1); this.rebuild(); });
     find("undo").addEventListener("click", () => { const points = this.history.pop(); if (points) { this.state.points = points; this.settle(); } });
-    find("clear").addEventListener("click", () => { this.remember(); this.state.points = []; this.truth = null; this.settle(); });
+    find("clear").addEventListener("click", () => { this.remember(); this.state.points = []; this.truth = null; this.rebuild(); });
     find("again").addEventListener("click", () => set("seed", this.state.seed + 1));
     find("csv").addEventListener("click", () => save("mpnp.csv", new Blob([toCsv(this.state, this.group, this.panels.map((panel) => [panel.model.name, panel.answer]))], { type: "text/csv" })));
     find("png").addEventListener("click", async () => save("mpnp.png", await picture(this.panels)));
