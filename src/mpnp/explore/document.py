@@ -12,7 +12,7 @@ INTERPRETER = ("program.js", "predictor.js")
 SCRIPTS = ("chart.js", "engines.js", "state.js", "page.js", "start.js")
 
 ALONE = (
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src \'unsafe-inline\'; '
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:\">"
 )
 """A file that runs by itself may not use the network."""

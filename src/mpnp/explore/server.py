@@ -60,7 +60,9 @@ def make_app(gallery: Gallery, *, token: str = "") -> Starlette:
     return Starlette(
         routes=[Route("/", show_page), Route("/api/answer", answer, methods=["POST"])],
         # Other sites may point a name of theirs at this machine; with a token they gain nothing from that.
-        middleware=[] if token else [Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]", "testserver"])],
+        middleware=[]
+        if token
+        else [Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]", "testserver"])],
         exception_handlers={MpnpError: _refuse, HTTPException: _report, Exception: _apologise},
     )
 

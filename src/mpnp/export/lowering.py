@@ -29,7 +29,9 @@ SAME = frozenset(
 
 WITHOUT_EFFECT = frozenset({"stop_gradient", "copy", "copy_p"})
 
-CALLS = frozenset({"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "remat", "checkpoint"})
+CALLS = frozenset(
+    {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "remat", "checkpoint"}
+)
 """Operations that call a function."""
 
 PARAMETERS: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -96,7 +98,9 @@ def lower(
     read = {argument for step in steps for argument in step[1] if isinstance(argument, str)}
     named = [(name, _dims(shape.shape)) for name, shape in inputs.items()]
     types = {name: _type(shape.dtype) for name, shape in inputs.items()}
-    return Program(named, types, outputs, steps), {name: value for name, value in (arrays | lowering.arrays).items() if name in read}
+    return Program(named, types, outputs, steps), {
+        name: value for name, value in (arrays | lowering.arrays).items() if name in read
+    }
 
 
 class _Lowering:

@@ -157,7 +157,7 @@ class Predictor:
         observed = ~np.isnan(values).any(axis=1)
         if not self.description["separates_outputs"] and not observed.all():
             raise ValueError("this model needs all outputs of a row; drop rows that lack one")
-        return [self._encode_inputs(inputs)[observed], values[observed].astype(np.float32)]
+        return [self._encode_inputs(inputs)[observed], _single(values[observed])]
 
     def _encode_inputs(self, x: Array) -> Array:
         """Inputs as the network reads them. Several outputs of a row may be points of their own, marked in the input."""
@@ -165,7 +165,7 @@ class Predictor:
         if self.description["separates_outputs"]:
             marks = np.eye(len(self.outputs))
             encoded = np.hstack([np.repeat(encoded, len(marks), axis=0), np.tile(marks, (len(encoded), 1))])
-        return encoded.astype(np.float32)
+        return _single(encoded)
 
     def _decode(self, loc: Array, scale: Array) -> tuple[Array, Array]:
         """Locations and scales in the user's units: draws, targets, outputs."""
@@ -262,13 +262,21 @@ class _Scope:
         return tuple(map(self.size, dims))
 
 
+def _single(values: Array) -> Array:
+    """In single precision. What overflows becomes infinite, which makes the prediction an error later."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
 def _last_used(steps: Sequence[Any], outputs: Sequence[Any]) -> dict[int, list[int]]:
     """For each step, the values that no later one needs: large arrays must not pile up."""
     last: dict[int, int] = {}
     for number, (_, arguments, result, _) in enumerate(steps):
         last |= {a: number for a in (*arguments, result) if type(a) is int}
     kept = {output for output in outputs if type(output) is int}
-    return {number: [value for value, at in last.items() if at == number and value not in kept] for number in set(last.values())}
+    return {
+        number: [value for value, at in last.items() if at == number and value not in kept] for number in set(last.values())
+    }
 
 
 def _constant(content: list[Any]) -> Any:

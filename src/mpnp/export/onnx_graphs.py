@@ -46,7 +46,14 @@ def write_onnx(models: Mapping[str, FittedModel], folder: Path) -> list[Path]:
     content = exported.to_json()
     kept = {name: value for name, value in content["programs"].items() if name != "pseudo"}
     content["programs"] = kept | {"predict": {"graph": GRAPH}}
-    read = {argument for name in kept if name != "predict" for step in kept[name]["steps"] for argument in step[1] if isinstance(argument, str)}
+    read = {
+        argument
+        for name in kept
+        if name != "predict"
+        for step in kept[name]["steps"]
+        for argument in step[1]
+        if isinstance(argument, str)
+    }
     weights = {name: value for name, value in exported.weights.items() if name in read}
     files = write_folder(content, weights, folder)
     write_atomically(folder / GRAPH, lambda file: file.write(graph.SerializeToString()))
@@ -70,7 +77,9 @@ class _Builder:
         self.initialisers: dict[str, onnx.TensorProto] = {}
         self.sizes: dict[str, str] = {}
         self.inputs = {number: name for number, (name, _) in enumerate(program.inputs)}
-        self.ranks = {name: len(shape) for name, shape in program.inputs} | {name: value.ndim for name, value in weights.items()}
+        self.ranks = {name: len(shape) for name, shape in program.inputs} | {
+            name: value.ndim for name, value in weights.items()
+        }
         for name, shape in program.inputs:
             for axis, size in enumerate(shape):
                 if isinstance(size, str) and size not in self.sizes:
@@ -242,7 +251,11 @@ class _Builder:
         """Indices with an axis for each of the array's; the last ones of the array have size one."""
         squeezed = self.emit("Squeeze", [inputs[1], last])
         missing = self.ranks[inputs[0]] - (self.ranks[inputs[1]] - 1)
-        return self.emit("Unsqueeze", [squeezed, self.constant(list(range(axis + 1, axis + 1 + missing)))]) if missing else squeezed
+        return (
+            self.emit("Unsqueeze", [squeezed, self.constant(list(range(axis + 1, axis + 1 + missing)))])
+            if missing
+            else squeezed
+        )
 
     def model(self) -> onnx.ModelProto:
         """The model, checked."""
@@ -252,7 +265,9 @@ class _Builder:
             self.emit("Identity", [self.value(output)], name)
         outputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * 4) for name in names]
         graph = helper.make_graph(self.nodes, "mpnp", inputs, outputs, list(self.initialisers.values()))
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="mpnp")
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="mpnp"
+        )
         onnx.checker.check_model(model)
         return model
 

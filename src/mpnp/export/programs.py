@@ -82,7 +82,11 @@ class _PointTracer:
         x_target = _float(self.targets, x_dim)
         rows, query, noise = (
             jax.eval_shape(*call)
-            for call in ((self.prepare, self.parameters, x, y), (self.query, self.parameters, x_target), (self.noise, self.parameters))
+            for call in (
+                (self.prepare, self.parameters, x, y),
+                (self.query, self.parameters, x_target),
+                (self.noise, self.parameters),
+            )
         )
         many = jax.tree.map(lambda leaf: Shape((self.draws, *leaf.shape), leaf.dtype), (rows, x_target, query, noise))
         traced = {
@@ -108,7 +112,9 @@ class _PointTracer:
             "quantile": lower(lambda _, level: distribution.quantile(level), None, {"level": _float(1)}),
         }
 
-    def _lower_tree(self, function: Any, trees: tuple[Any, ...], names: tuple[str, ...]) -> tuple[Program, dict[str, np.ndarray]]:
+    def _lower_tree(
+        self, function: Any, trees: tuple[Any, ...], names: tuple[str, ...]
+    ) -> tuple[Program, dict[str, np.ndarray]]:
         """Lower a function of several trees of arrays, which become one list of inputs."""
         leaves, structure = jax.tree.flatten(trees)
         labels = [
@@ -117,7 +123,9 @@ class _PointTracer:
             for number in range(len(jax.tree.leaves(tree)))
         ]
         inputs = dict(zip(labels, leaves, strict=True))
-        return lower(lambda weights, *arrays: function(weights, *jax.tree.unflatten(structure, arrays)), self.parameters, inputs)
+        return lower(
+            lambda weights, *arrays: function(weights, *jax.tree.unflatten(structure, arrays)), self.parameters, inputs
+        )
 
     def prepare(self, parameters: PyTree, x: Any, y: Any) -> Any:
         """Rows of points: here the points themselves, each with a mark that it is one; a row of zeros is none."""
@@ -162,7 +170,10 @@ def _describe(model: FittedModel) -> dict[str, Any]:
     card = model.card
     if not card.columns.is_numeric:
         raise InputError("only models whose columns are all numeric can be exported")
-    x, y = ({name: part.tolist() for name, part in scale._asdict().items()} for scale in (card.columns.input_scale, card.columns.output_scale))
+    x, y = (
+        {name: part.tolist() for name, part in scale._asdict().items()}
+        for scale in (card.columns.input_scale, card.columns.output_scale)
+    )
     return {
         "format": FORMAT,
         "version": VERSION,
