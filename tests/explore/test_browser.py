@@ -136,9 +136,7 @@ def test_hostile_links_leave_a_working_page(page):
 
 
 def test_the_posterior_of_a_functional_is_a_histogram(page):
-    page.run(
-        "(document.getElementById('functional').value = 'max', document.getElementById('functional').dispatchEvent(new Event('change')))"
-    )
+    page.set("#functional", "max")
     page.wait("page.panels[0].posterior.textContent.includes('96 functions')")
     assert page.run("document.querySelectorAll('.panel:first-child .histogram .bar').length") == 32
     page.settle()
@@ -157,9 +155,7 @@ def test_csv_and_picture_hold_what_is_shown(page):
 def test_numbers_can_be_typed(page):
     page.click(0, 0)
     page.run("(document.querySelector('details').open = true)")
-    page.run(
-        "(() => { const field = document.querySelector('#table input'); field.value = '33'; field.dispatchEvent(new Event('change')); })()"
-    )
+    page.set("#table input", "33")
     assert page.run(f"{POINTS}[0].x") == 33
     page.settle()
 

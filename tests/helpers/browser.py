@@ -9,7 +9,8 @@ import pytest
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))
 
 # Without these, Chromium looks for updates and accounts, on networks that a test must not use.
-FLAGS = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update disable-sync"
+FLAGS = ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking")
+FLAGS += ("disable-component-update", "disable-sync")
 
 PATIENCE = 120
 """Seconds to wait for what must happen."""
@@ -22,7 +23,7 @@ def open_browser(width: int = 1300, height: int = 1000):
         pytest.skip("needs Chromium and its driver (Debian: apt-get install chromium chromium-driver)")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in FLAGS.split():
+    for flag in FLAGS:
         options.add_argument(f"--{flag}")
     options.add_argument(f"--window-size={width},{height}")
     options.add_argument(f"--user-data-dir={tempfile.mkdtemp()}")
@@ -70,6 +71,15 @@ class Hands:
         self._actions(self.driver).move_to_element(
             self.driver.find_elements(self._css, ".panel:first-child .point")[number]
         ).click().perform()
+
+    def set(self, selector: str, value: str) -> None:
+        """Give a field a value, as typing or choosing does."""
+        self.driver.execute_script(
+            "const field = document.querySelector(arguments[0]); field.value = arguments[1];"
+            "field.dispatchEvent(new Event('change'));",
+            selector,
+            value,
+        )
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""

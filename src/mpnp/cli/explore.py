@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+
 from mpnp.cli.fields import file_path
 from mpnp.cli.runs import add_models, load_models
 from mpnp.errors import InputError

@@ -9,6 +9,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -109,7 +110,6 @@ def _draws(request: Request) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to say came with the band
         posterior = request.model.condition(request.x, request.y)
-        # Always as many as the next compiled size, which costs nothing and compiles less often.
         functions = posterior.sample(
             request.targets,
             request.draws,
@@ -130,7 +130,7 @@ def _pseudo(request: Request) -> dict[str, Any]:
     num = max(request.draws, 1)
     context, x_target = _as_network_reads(request)
     padded = pad_points(context, round_up(len(context.mask)))
-    answer = _predict_pseudo(network, padded, x_target, jax.random.key(request.seed), round_up(num))
+    answer = _predict_pseudo(network, padded, jnp.asarray(x_target), jax.random.key(request.seed), round_up(num))
     prediction = Prediction.decode(jax.device_get(answer), request.model.card.columns)
     return {"pseudo": as_numbers(prediction.loc[:num, :, request.output])}
 

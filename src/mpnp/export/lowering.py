@@ -22,8 +22,9 @@ Argument = int | str | list[Any]
 Step = list[Any]
 
 SAME = frozenset(
-    "abs add div eq erf erf_inv erfc exp expm1 floor ge gt is_finite le log log1p logistic lt max min mul ne neg not or and "
-    "rsqrt select_n shift_right_logical sign sqrt square sub tanh pow".split()
+    {"abs", "add", "and", "div", "eq", "erf", "erf_inv", "erfc", "exp", "expm1", "floor", "ge", "gt", "is_finite", "le", "log"}
+    | {"log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "rsqrt", "select_n", "sign", "sqrt"}
+    | {"shift_right_logical", "square", "sub", "tanh"}
 )
 """Operations without parameters, which programs know by the same names."""
 
@@ -136,7 +137,7 @@ class _Lowering:
         return [read(variable) for variable in jaxpr.outvars]
 
     def _constant(self, value: Any) -> Argument | _Unknown:
-        if jax.dtypes.issubdtype(jnp.result_type(value), jax.dtypes.prng_key):
+        if jnp.issubdtype(jnp.result_type(value), jax.dtypes.prng_key):
             return _Unknown("random key")
         array = np.asarray(value)
         if array.ndim == 0:

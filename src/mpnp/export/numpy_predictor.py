@@ -239,10 +239,10 @@ class Graph:
         self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         self.names = [each.name for each in self.session.get_inputs()]
 
-    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+    def __call__(self, inputs: Sequence[Array], rng: np.random.Generator | None = None, **sizes: int) -> list[Array]:
         """Run the graph. It fails on empty arrays, so a row of zeros, which is no point, stands for an empty context."""
         filled = [np.ascontiguousarray(a) if a.size else np.zeros([max(size, 1) for size in a.shape], a.dtype) for a in inputs]
-        return self.session.run(None, dict(zip(self.names, filled, strict=True)))
+        return [np.asarray(part) for part in self.session.run(None, dict(zip(self.names, filled, strict=True)))]
 
 
 class _Scope:
@@ -383,7 +383,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": lambda _, *parts, axis: np.concatenate(parts, axis=axis),
     "convert": lambda _, a, type: np.asarray(a).astype(type),
-    "dim_as_value": lambda scope, size: np.int32(scope.size(size)),
+    "dim_as_value": lambda scope, size: np.asarray(scope.size(size), np.int32),
     "div": _plain(np.divide),
     "dot_general": _dot,
     "eq": _plain(np.equal),

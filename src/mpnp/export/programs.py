@@ -80,14 +80,9 @@ class _PointTracer:
         x_dim, y_dim = self.dims
         x, y = _float(self.points, x_dim), _float(self.points, y_dim)
         x_target = _float(self.targets, x_dim)
-        rows, query, noise = (
-            jax.eval_shape(*call)
-            for call in (
-                (self.prepare, self.parameters, x, y),
-                (self.query, self.parameters, x_target),
-                (self.noise, self.parameters),
-            )
-        )
+        rows = jax.eval_shape(self.prepare, self.parameters, x, y)
+        query = jax.eval_shape(self.query, self.parameters, x_target)
+        noise = jax.eval_shape(self.noise, self.parameters)
         many = jax.tree.map(lambda leaf: Shape((self.draws, *leaf.shape), leaf.dtype), (rows, x_target, query, noise))
         traced = {
             "prepare": lower(self.prepare, self.parameters, {"x": x, "y": y}),
@@ -105,7 +100,7 @@ class _PointTracer:
         distribution = self.network.decoder.distribution
         values = _float(self.targets, self.outputs)
         mixture = {name: _float(self.samples, *values.shape) for name in ("loc", "scale")}
-        shape = (self.samples, self.targets, self.outputs)
+        shape: Any = (self.samples, self.targets, self.outputs)
         return {
             "observe": lower(lambda _: distribution.sample(shape, jnp.float32, key=jax.random.key(0)), None, {}),
             "cdf": lower(lambda _, y, loc, scale: Predictive(loc, scale, distribution).cdf(y), None, {"y": values} | mixture),
