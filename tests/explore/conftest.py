@@ -1,12 +1,11 @@
-"""What the tests of exports share."""
+"""Exports are traced without checks of shapes."""
 
 import pytest
-from jaxtyping import config as shape_checks
+
+from helpers.shapes import without_shape_checks
 
 
 @pytest.fixture(autouse=True, scope="module")
-def without_shape_checks():
-    """They cannot tell whether a symbolic size broadcasts."""
-    shape_checks.update("jaxtyping_disable", True)
-    yield
-    shape_checks.update("jaxtyping_disable", False)
+def symbolic_sizes():
+    with without_shape_checks():
+        yield

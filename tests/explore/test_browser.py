@@ -6,6 +6,7 @@ import pytest
 
 from helpers.browser import Hands, open_browser
 from helpers.fitted_models import fitted
+from mpnp.explore.answers import Answers
 from mpnp.explore.gallery import Gallery
 from mpnp.explore.html import write_html
 
@@ -36,7 +37,7 @@ def server_address(models):
     import uvicorn
 
     listener = server.listen("127.0.0.1", 0)
-    config = uvicorn.Config(server.make_app(Gallery(models)), log_level="error")
+    config = uvicorn.Config(server.make_app(Answers(Gallery(models))), log_level="error")
     service = uvicorn.Server(config)
     thread = threading.Thread(target=service.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

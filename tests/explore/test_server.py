@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.fitted_models import fitted, some_curves
+from mpnp.explore.answers import Answers
 from mpnp.explore.gallery import Gallery
 
 pytest.importorskip("uvicorn", reason="needs the extra: pip install 'mpnp[explore]'")
@@ -30,7 +31,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def client(models):
-    with testclient.TestClient(make_app(Gallery(models)), raise_server_exceptions=False) as client:
+    with testclient.TestClient(make_app(Answers(Gallery(models))), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -135,7 +136,7 @@ def test_pages_of_other_sites_cannot_ask(client):
 def test_beyond_this_machine_a_token_is_needed(models):
     token = make_token("0.0.0.0")
     assert len(token) > 20 and make_token("127.0.0.1") == ""
-    with testclient.TestClient(make_app(Gallery(models), token=token)) as client:
+    with testclient.TestClient(make_app(Answers(Gallery(models)), token=token)) as client:
         assert client.get("/").status_code == 403 and client.get("/?token=wrong").status_code == 403
         assert client.get(f"/?token={token}").status_code == 200
         assert post(client, request()).status_code == 403

@@ -1,6 +1,7 @@
 """`mpnp explore`: a local page on which models answer to points that are moved with the mouse."""
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from mpnp.cli.fields import file_path
@@ -39,18 +40,20 @@ def run(args: argparse.Namespace) -> None:
     from mpnp.io.compile_cache import keep_compiled_programs
 
     keep_compiled_programs()
-    gallery = make_gallery(load_models(args.directories or [Path(name) for name in DEFAULT_MODELS]), args.data)
+    answers = server.Answers(make_gallery(load_models(args.directories or [Path(name) for name in DEFAULT_MODELS]), args.data))
     token = server.make_token(args.host)
-    app = server.make_app(gallery, token=token)
+    app = server.make_app(answers, token=token)
     listener = server.listen(args.host, args.port)
     address = server.address(listener, token)
-    print(f"exploring {', '.join(gallery.models)}\nopen {address} in a browser; stop with Ctrl-C", flush=True)
-    server.warm_up(gallery)
+    print(f"exploring {', '.join(answers.gallery.models)}\nopen {address} in a browser; stop with Ctrl-C", flush=True)
+    server.warm_up(answers)
     if args.browser:
         import webbrowser
 
         webbrowser.open(address)
-    server.serve(app, listener)
+    with contextlib.suppress(KeyboardInterrupt):  # how one stops it
+        server.serve(app, listener)
+    answers.close()
 
 
 def _import_server():  # noqa: ANN202 - a module

@@ -82,14 +82,17 @@ class Answers:
     """Answers requests one after another: the models share two cores and their compiled programs."""
 
     def __init__(self, gallery: Gallery) -> None:
-        self.models = gallery.models
-        self._lock = threading.Lock()
+        self.gallery, self._lock = gallery, threading.Lock()
 
     def __call__(self, content: Any) -> dict[str, Any]:
         """The part of the page that the request asks for."""
-        request = Request.from_json(content, self.models)
+        request = Request.from_json(content, self.gallery.models)
         with self._lock:
             return PARTS[request.part](request)
+
+    def close(self) -> None:
+        """Wait for the answer under way and give no more: Python must not exit while a program is being compiled."""
+        self._lock.acquire()
 
 
 def _band(request: Request) -> dict[str, Any]:

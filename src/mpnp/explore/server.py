@@ -19,7 +19,6 @@ from starlette.routing import Route
 from mpnp.errors import InputError, MpnpError, first_line
 from mpnp.explore.answers import Answers
 from mpnp.explore.document import render
-from mpnp.explore.gallery import Gallery
 
 __all__ = ["LOOPBACK", "address", "listen", "make_app", "make_token", "serve", "warm_up"]
 
@@ -43,10 +42,9 @@ def make_token(host: str) -> str:
     return "" if host in LOOPBACK else secrets.token_urlsafe(16)
 
 
-def make_app(gallery: Gallery, *, token: str = "") -> Starlette:
+def make_app(answers: Answers, *, token: str = "") -> Starlette:
     """The page at `/`, and answers at `/api/answer`."""
-    answers = Answers(gallery)
-    page = render(gallery.describe() | {"engine": {"token": token}}, alone=False)
+    page = render(answers.gallery.describe() | {"engine": {"token": token}}, alone=False)
 
     async def show_page(request: Request) -> Response:
         _require_token(request.query_params.get("token", ""), token)
@@ -87,19 +85,16 @@ def serve(app: Starlette, listener: socket.socket) -> None:
     server.run(sockets=[listener])
 
 
-def warm_up(gallery: Gallery) -> threading.Thread:
+def warm_up(answers: Answers) -> None:
     """Compile what the page asks for first, in the background."""
-    answers = Answers(gallery)
 
     def ask() -> None:
-        for name in list(gallery.models)[:2]:
+        for name in list(answers.gallery.models)[:2]:
             request = {"model": name, "x": [], "y": [], "output": 0, "grid": [0, 1, 128], "band": 0.9, "draws": 12, "seed": 0}
             for part in ("band", "draws"):
                 answers(request | {"part": part, "method": "resample"})
 
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=ask, daemon=True).start()
 
 
 def _require_token(given: str, token: str) -> None:
