@@ -15,8 +15,8 @@ function element(name, properties = {}, ...children) {
 class Panel {
   constructor(page, model) {
     [this.page, this.model, this.answer, this.version, this.busy] = [page, model, {}, 0, false];
-    this.time = element("small");
-    this.root = element("article", { className: "panel" }, element("h2", {}, element("span", { textContent: model.name }), this.time), element("p", { className: "about", textContent: model.about }));
+    this.title = element("h2", {}, element("span", { textContent: model.name }), element("small", { textContent: model.about }));
+    this.root = element("article", { className: "panel" }, this.title);
     this.root.setAttribute("aria-label", model.name);
     this.chart = new Chart(this.root, page.edit);
     this.histogram = svg("svg", { class: "histogram" });
@@ -37,7 +37,7 @@ class Panel {
       let first = true;
       try {
         await this.page.engine.ask(this.page.request(this.model), (part) => {
-          if (first) this.time.textContent = `${Math.round(performance.now() - started)} ms`;
+          if (first) this.title.title = `answered within ${Math.round(performance.now() - started)} ms`;
           if (part.x && version !== this.version) delete part.draws;
           this.answer = { ...this.answer, ...part };
           if (first && !this.page.state.draws && !this.page.state.functional) delete this.answer.draws;
