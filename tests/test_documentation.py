@@ -8,7 +8,9 @@ import sys
 import numpy as np
 import pytest
 
+from helpers.command_line import call
 from helpers.documents import ROOT, code_blocks
+from helpers.shapes import without_shape_checks
 from mpnp.cli.main import parse
 from mpnp.cli.train import _new_run
 from mpnp.training.config import RECIPES
@@ -49,6 +51,18 @@ def test_the_check_of_the_docs_runs(monkeypatch, tmp_path):
     names = {}
     exec(block.replace("num_tasks=200", "num_tasks=2"), names)
     assert "range" in names["report"]["functionals"].numbers and (tmp_path / "report.json").is_file()
+
+
+def test_the_exported_predictor_of_the_docs_predicts(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    command = code_blocks("docs/export.md", "")[0].splitlines()[0]
+    with without_shape_checks():
+        assert call(*command.split()[1:]).code == 0
+    (block,) = code_blocks("docs/export.md", "python")
+    names = {}
+    exec(block, names)
+    assert names["answer"]["quantiles"].shape == (2, 1, 2) and names["functions"].shape == (20, 3, 1)
 
 
 def test_the_loops_of_the_docs_run(monkeypatch, tmp_path):
@@ -99,6 +113,8 @@ COMMANDS = [
         "docs/speed.md",
         "docs/own-data.md",
         "docs/diagnostics.md",
+        "docs/explore.md",
+        "docs/export.md",
         "docs/images.md",
         "docs/predator-prey.md",
         "docs/bayesopt.md",

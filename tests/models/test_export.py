@@ -4,19 +4,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import config as shape_checks
 
 from helpers.models import NUM_SAMPLES, assert_trees_close, predict_given, small_model
+from helpers.shapes import without_shape_checks
 from mpnp.models.registry import MODELS
 from mpnp.tasks.task import PointSet
 
 
 @pytest.fixture(autouse=True)
-def without_shape_checks():
-    """They cannot tell whether a symbolic size broadcasts."""
-    shape_checks.update("jaxtyping_disable", True)
-    yield
-    shape_checks.update("jaxtyping_disable", False)
+def symbolic_sizes():
+    with without_shape_checks():
+        yield
 
 
 def noise_for(model, num_points):

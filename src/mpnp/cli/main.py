@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": ("mpnp.cli.fit", "fit a model to your own curves in a CSV or Parquet file"),
     "check": ("mpnp.cli.check", "check how honest a model's bands and functions are; write a report"),
     "predict": ("mpnp.cli.predict", "predict one task or many with a fitted model"),
+    "explore": ("mpnp.cli.explore", "explore models on a local page, with the mouse"),
+    "export": ("mpnp.cli.export", "export a model to NumPy, ONNX or one HTML file"),
     "data": ("mpnp.cli.data", "prepare a data set on this machine"),
     "complete": ("mpnp.cli.complete", "complete an image from some of its pixels"),
     "bayesopt": ("mpnp.cli.bayesopt", "compare models at minimising test functions"),

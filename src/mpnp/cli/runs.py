@@ -2,12 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mpnp.cli.fields import file_path
 from mpnp.tasks.registry import import_family, is_own_family
 
-__all__ = ["add_model", "add_run_options", "import_named_task", "output_folder"]
+if TYPE_CHECKING:
+    from mpnp.inference.model import FittedModel
+
+__all__ = ["add_model", "add_models", "load_models", "add_run_options", "import_named_task", "output_folder"]
 
 TASK_HELP = "task family (default: the one the run was trained on; your own family, package.module:attribute, must be named)"
 
@@ -16,6 +21,22 @@ def add_model(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
     """Add the positional argument that names a trained model."""
     text = f"directory of {what}, or the name of a model that comes with mpnp"
     parser.add_argument("directory", type=file_path, metavar=metavar, help=text)
+
+
+def add_models(parser: argparse.ArgumentParser, *, at_least: str) -> None:
+    """Add positional arguments that name any number of trained models; `at_least` is "+" for one, "*" for none."""
+    text = "directories of models, or names of models that come with mpnp"
+    parser.add_argument("directories", type=file_path, metavar="MODEL", nargs=at_least, help=text)
+
+
+def load_models(directories: Sequence[Path]) -> "dict[str, FittedModel]":
+    """Models by the names of their directories, or by their paths if two have the same name."""
+    from mpnp.inference.model import load
+
+    models = {}
+    for directory in directories:
+        models[str(directory) if directory.name in models else directory.name or str(directory)] = load(directory)
+    return models
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, usual_samples: str = "as in training") -> None:

@@ -30,7 +30,11 @@ class Calibration:
         """Corrected standard deviations, as an array of the same kind."""
         xp = std.__array_namespace__()  # NumPy or JAX: cards are read without JAX
         knots, factors = np.log(self.predicted), np.log(self.corrected) - np.log(self.predicted)
-        return std * xp.exp(xp.interp(xp.log(std), xp.asarray(knots, std.dtype), xp.asarray(factors, std.dtype)))
+        slopes = np.diff(factors) / np.diff(knots)
+        low, high, slopes = (xp.asarray(values, std.dtype) for values in (knots[:-1], knots[1:], slopes))
+        # A sum of ramps, one between each two knots: plain arithmetic, which exported programs can hold, unlike a search.
+        ramps = xp.clip(xp.log(std)[..., None], low, high) - low
+        return std * xp.exp(float(factors[0]) + (ramps * slopes).sum(axis=-1))
 
     def to_json(self) -> dict[str, list[float]]:
         """As lists of numbers."""

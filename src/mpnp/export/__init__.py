@@ -1,0 +1,1 @@
+"""Trained models where there is no JAX: as NumPy, ONNX and HTML."""

@@ -1,0 +1,431 @@
+"""A trained neural process in NumPy alone.
+
+>>> model = Predictor(folder)                                    # doctest: +SKIP
+>>> model.predict([0.1, 0.9], [1.2, 3.4], x_target)["mean"]      # doctest: +SKIP
+>>> model.sample([0.1, 0.9], [1.2, 3.4], x_target, n=5, seed=1)  # doctest: +SKIP
+
+The folder holds this file, `model.json` (the programs that make up the model, its units and what it was trained on) and
+`weights.npz`. A program is a list of steps [operation, arguments, result, parameters]; `OPERATIONS` says what each does.
+If the network is an ONNX graph instead, onnxruntime runs it.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["OPERATIONS", "Predictor", "Program"]
+
+Array = np.ndarray
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+HALVINGS = 40
+"""Steps of the bisection that finds a quantile."""
+
+FEWEST, MOST = 10, 30
+"""Bounds on the default number of future observations of a drawn function."""
+
+
+class Predictor:
+    """Predicts and draws functions, in the units of the training data. All randomness follows from `seed`."""
+
+    def __init__(self, folder: str | Path) -> None:
+        content = json.loads((Path(folder) / "model.json").read_text())
+        if content.get("format") != "mpnp-export" or content.get("version") != 1:
+            raise ValueError(f"{folder} holds no model that this predictor can read")
+        with np.load(Path(folder) / "weights.npz", allow_pickle=False) as weights:
+            arrays = {name: weights[name] for name in weights}
+        self.description = {name: value for name, value in content.items() if name != "programs"}
+        self.inputs, self.outputs = (content["columns"][role] for role in ("inputs", "outputs"))
+        self._units = {axis: {name: np.array(value) for name, value in unit.items()} for axis, unit in content["units"].items()}
+        self._run: dict[str, Program | Graph] = {
+            name: Graph(Path(folder) / program["graph"]) if "graph" in program else Program(program, arrays)
+            for name, program in content["programs"].items()
+        }
+        self._y_dim = 1 if content["separates_outputs"] else len(self.outputs)
+
+    def predict(
+        self, x: Any, y: Any, x_target: Any, *, quantiles: Sequence[float] = QUANTILES, num_samples: int = 32, seed: int = 0
+    ) -> dict[str, Array]:
+        """Mean, standard deviation and quantiles of an observation at each target, given the observed points.
+
+        Arrays have one row per target and one column per output; quantiles have a last axis of levels.
+        """
+        loc, scale = self._functions(x, y, x_target, num_samples, np.random.default_rng(seed))
+        deviation = self.description["likelihood_std"] * scale
+        levels = np.asarray(quantiles, float)
+        if not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"quantiles must lie above 0 and below 1, got {quantiles}")
+        return {
+            "mean": loc.mean(axis=0),
+            "std": np.sqrt(loc.var(axis=0) + (deviation**2).mean(axis=0)),
+            "quantiles": np.stack([self._quantile(level, loc, scale) for level in levels], axis=-1),
+        }
+
+    def sample(
+        self,
+        x: Any,
+        y: Any,
+        x_target: Any,
+        n: int = 10,
+        *,
+        seed: int = 0,
+        method: str = "resample",
+        num_future: int | None = None,
+        noise: bool = False,
+    ) -> Array:
+        """Draw functions at the targets: an array of draws, targets and outputs. `noise` adds that of observations.
+
+        `method="resample"` draws `num_future` observations one after another, each from the model's own prediction, and reads
+        the function from the completed context. `method="generate"` is the model's own mechanism.
+        """
+        if method not in ("resample", "generate"):
+            raise ValueError(f'method must be "resample" or "generate", got {method!r}')
+        rng = np.random.default_rng(seed)
+        if method == "resample":
+            loc, scale = self._resample(x, y, x_target, n, num_future, rng)
+        else:
+            loc, scale = (np.resize(part, (n, *part.shape[1:])) for part in self._functions(x, y, x_target, n, rng))
+        return loc + scale * self._observe(loc.shape, rng) if noise else loc
+
+    def _functions(self, x: Any, y: Any, x_target: Any, num: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Location and scale of functions of the model's own mechanism: draws, targets, outputs."""
+        points, targets = self._context(x, y), self._encode_inputs(self._rows(x_target, self.inputs))
+        rows = [row[None] for row in self._run["prepare"](points)]
+        query = [part[None] for part in self._run["query"]([targets])]
+        loc, scale = self._predict(rows, targets[None], query, [part[None] for part in self._noise(num, len(points[0]), rng)])
+        return self._decode(loc[0], scale[0])
+
+    def _resample(
+        self, x: Any, y: Any, x_target: Any, num: int, num_future: int | None, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Functions by predictive resampling."""
+        points, target_rows = self._context(x, y), self._rows(x_target, self.inputs)
+        if num_future is None:
+            num_future = min(MOST, max(FEWEST, self.description["seen"]["largest_context"] - len(points[0])))
+        future = self._future_inputs(self._rows(x, self.inputs), target_rows, num, num_future, rng)
+        rows = [np.broadcast_to(row, (num, *row.shape)) for row in self._run["prepare"](points)]
+        for step in range(future.shape[1]):
+            at = future[:, step]
+            query = [part[:, None] for part in self._run["query"]([at])]
+            noise = [part[:, None] for part in self._noise(num, rows[0].shape[1], rng)]
+            loc, scale = (part[:, 0] for part in self._predict(rows, at[:, None], query, noise))
+            observed = loc + scale * self._observe(loc.shape, rng)
+            new = self._run["prepare"]([at, observed[:, 0].astype(np.float32)])
+            rows = [np.concatenate([row, part[:, None]], axis=1) for row, part in zip(rows, new, strict=True)]
+        targets = self._encode_inputs(target_rows)
+        everywhere = [np.broadcast_to(part, (num, *part.shape)) for part in (targets, *self._run["query"]([targets]))]
+        noise = [part[:, None] for part in self._noise(num, rows[0].shape[1], rng)]
+        loc, scale = self._predict(rows, everywhere[0], everywhere[1:], noise)
+        return self._decode(loc[:, 0], scale[:, 0])
+
+    def _predict(self, rows: list[Array], x: Array, query: list[Array], noise: list[Array]) -> tuple[Array, Array]:
+        loc, scale = self._run["predict"]([*rows, x, *query, *noise])
+        if not (np.isfinite(loc).all() and np.isfinite(scale).all()):
+            raise ValueError("the prediction is not finite: a number is too far from the training data; check units")
+        return loc, scale
+
+    def _noise(self, samples: int, points: int, rng: np.random.Generator) -> list[Array]:
+        """What the mechanism draws at random, for each sample."""
+        return self._run["noise"]([], rng, samples=samples, points=points)
+
+    def _observe(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Standard noise of observations."""
+        sizes = dict(zip(("samples", "targets", "outputs"), shape, strict=True))
+        return self._run["observe"]([], rng, **sizes)[0]
+
+    def _quantile(self, level: float, loc: Array, scale: Array) -> Array:
+        """The quantile of the mixture over draws, by bisection between those of its components."""
+        component = loc + scale * self._run["quantile"]([np.array([level])])[0]
+        low, high = component.min(axis=0), component.max(axis=0)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            below = self._run["cdf"]([middle, loc, scale])[0] < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def _context(self, x: Any, y: Any) -> list[Array]:
+        """Observed points as the network reads them; NaN marks outputs that were not observed."""
+        inputs, outputs = self._rows(x, self.inputs), self._rows(y, self.outputs, missing=True)
+        if len(inputs) != len(outputs):
+            raise ValueError(f"x has {len(inputs)} rows and y has {len(outputs)}; every point needs both")
+        unit = self._units["y"]
+        values = ((outputs - unit["shift"]) / unit["scale"]).reshape(-1, self._y_dim)
+        observed = ~np.isnan(values).any(axis=1)
+        if not self.description["separates_outputs"] and not observed.all():
+            raise ValueError("this model needs all outputs of a row; drop rows that lack one")
+        return [self._encode_inputs(inputs)[observed], _single(values[observed])]
+
+    def _encode_inputs(self, x: Array) -> Array:
+        """Inputs as the network reads them. Several outputs of a row may be points of their own, marked in the input."""
+        encoded = (x - self._units["x"]["shift"]) / self._units["x"]["scale"]
+        if self.description["separates_outputs"]:
+            marks = np.eye(len(self.outputs))
+            encoded = np.hstack([np.repeat(encoded, len(marks), axis=0), np.tile(marks, (len(encoded), 1))])
+        return _single(encoded)
+
+    def _decode(self, loc: Array, scale: Array) -> tuple[Array, Array]:
+        """Locations and scales in the user's units: draws, targets, outputs."""
+        shape, unit = (len(loc), loc.shape[1] * loc.shape[2] // len(self.outputs), len(self.outputs)), self._units["y"]
+        return loc.reshape(shape) * unit["scale"] + unit["shift"], scale.reshape(shape) * unit["scale"]
+
+    def _future_inputs(self, x: Array, x_target: Array, num: int, num_future: int, rng: np.random.Generator) -> Array:
+        """Where each draw is observed next: spread over the ranges of training and targets, each with its own shift and order.
+
+        A model trained to continue the beginning of a curve observes what comes after the context, in ascending order.
+        """
+        seen = self.description["seen"]
+        low, high = (np.array([np.nan if value is None else value for value in seen[side]]) for side in ("low", "high"))
+        low, high = np.fmin(low, x_target.min(axis=0)), np.fmax(high, x_target.max(axis=0))
+        forecast = self.description["context"] == "prefix"
+        if forecast and len(x) and x[:, 0].max() < high[0]:
+            low[0] = x[:, 0].max()
+        lattice = np.column_stack([np.arange(num_future) / num_future, *_halton(num_future, len(low) - 1)])
+        rows = low + (high - low) * ((lattice + rng.random((num, 1, len(low)))) % 1)
+        points = np.stack([self._encode_inputs(part) for part in rows])
+        order = [np.argsort(part[:, 0], kind="stable") if forecast else rng.permutation(len(part)) for part in points]
+        return np.take_along_axis(points, np.stack(order)[..., None], axis=1)
+
+    @staticmethod
+    def _rows(values: Any, names: Sequence[str], *, missing: bool = False) -> Array:
+        """A matrix with one row per point; a flat list is one column."""
+        rows = np.asarray(values, np.float64)
+        rows = rows.reshape(-1, len(names)) if rows.ndim < 2 and (len(names) == 1 or not rows.size) else rows
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(f"expected rows of {len(names)} numbers ({', '.join(names)}), got shape {np.shape(values)}")
+        if not (np.isfinite(rows) | (missing & np.isnan(rows))).all():
+            raise ValueError(f"the columns {', '.join(names)} must hold finite numbers")
+        return rows
+
+
+class Program:
+    """A list of array operations, on inputs of any size."""
+
+    def __init__(self, content: Any, weights: dict[str, Array]) -> None:
+        self.inputs = [each["shape"] for each in content["inputs"]]
+        self.steps: list[tuple[Callable[..., Array], list[Any], int, dict[str, Any]]] = []
+        for operation, arguments, result, *parameters in content["steps"]:
+            read = [_constant(a) if isinstance(a, list) else weights[a] if isinstance(a, str) else a for a in arguments]
+            self.steps.append((OPERATIONS[operation], read, result, parameters[0] if parameters else {}))
+        self.outputs = content["outputs"]
+        self.last_used = _last_used(self.steps, self.outputs)
+
+    def __call__(self, inputs: Sequence[Array], rng: np.random.Generator | None = None, **sizes: int) -> list[Array]:
+        """Run the program. Sizes that no input shows, such as the number of samples to draw, are given by name."""
+        if len(inputs) != len(self.inputs):
+            raise ValueError(f"expected {len(self.inputs)} inputs, got {len(inputs)}")
+        values: dict[int, Array] = dict(enumerate(inputs))
+        for shape, array in zip(self.inputs, inputs, strict=True):
+            sizes |= {name: size for name, size in zip(shape, array.shape, strict=True) if isinstance(name, str)}
+        scope = _Scope(sizes, rng)
+        with np.errstate(all="ignore"):  # values that a mask discards may overflow
+            for number, (operation, arguments, result, parameters) in enumerate(self.steps):
+                read = [values[a] if type(a) is int else a for a in arguments]
+                values[result] = operation(scope, *read, **parameters)
+                for unused in self.last_used.get(number, ()):
+                    del values[unused]
+        return [values[output] if type(output) is int else np.asarray(_constant(output)) for output in self.outputs]
+
+
+class Graph:
+    """A program as an ONNX graph, run by onnxruntime."""
+
+    def __init__(self, path: Path) -> None:
+        import onnxruntime  # only here, because NumPy suffices for other folders
+
+        self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        self.names = [each.name for each in self.session.get_inputs()]
+
+    def __call__(self, inputs: Sequence[Array], rng: np.random.Generator | None = None, **sizes: int) -> list[Array]:
+        """Run the graph. It fails on empty arrays, so a row of zeros, which is no point, stands for an empty context."""
+        filled = [np.ascontiguousarray(a) if a.size else np.zeros([max(size, 1) for size in a.shape], a.dtype) for a in inputs]
+        return [np.asarray(part) for part in self.session.run(None, dict(zip(self.names, filled, strict=True)))]
+
+
+class _Scope:
+    """The sizes of this call, and its random numbers."""
+
+    def __init__(self, sizes: dict[str, int], rng: np.random.Generator | None) -> None:
+        self.sizes, self.rng = sizes, rng
+
+    def size(self, dim: int | str) -> int:
+        """The value of a size such as "2*points + 10"."""
+        if isinstance(dim, int):
+            return dim
+        terms = dim.replace("- ", "+ -1*").split(" + ")
+        return sum(math.prod(self.sizes[f] if f in self.sizes else int(f) for f in term.split("*")) for term in terms)
+
+    def shape(self, dims: Sequence[int | str]) -> tuple[int, ...]:
+        return tuple(map(self.size, dims))
+
+
+def _single(values: Array) -> Array:
+    """In single precision. What overflows becomes infinite, which makes the prediction an error later."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def _last_used(steps: Sequence[Any], outputs: Sequence[Any]) -> dict[int, list[int]]:
+    """For each step, the values that no later one needs: large arrays must not pile up."""
+    last: dict[int, int] = {}
+    for number, (_, arguments, result, _) in enumerate(steps):
+        last |= {a: number for a in (*arguments, result) if type(a) is int}
+    kept = {output for output in outputs if type(output) is int}
+    return {
+        number: [value for value, at in last.items() if at == number and value not in kept] for number in set(last.values())
+    }
+
+
+def _constant(content: list[Any]) -> Any:
+    kind, value = content
+    return np.dtype(kind).type(float(value) if kind == "float32" else value)
+
+
+def _halton(num: int, dims: int) -> Iterator[Array]:
+    """Columns of a Halton sequence: evenly spread points in any number of dimensions."""
+    primes = [p for p in range(2, 1000) if all(p % q for q in range(2, math.isqrt(p) + 1))]
+    for base in primes[:dims]:
+        index, value, unit = np.arange(num), np.zeros(num), 1.0
+        while index.any():
+            unit /= base
+            value, index = value + unit * (index % base), index // base
+        yield value
+
+
+# Operations. Each takes the scope of the call, its arguments and its parameters.
+
+
+def _dot(_: _Scope, a: Array, b: Array, contract: list[list[int]], batch: list[list[int]]) -> Array:
+    """Products summed over the contracted axes, for each index of the batch axes, which come first."""
+    free_a, free_b = (
+        [axis for axis in range(part.ndim) if axis not in contract[side] + batch[side]] for side, part in enumerate((a, b))
+    )
+    shared = [a.shape[axis] for axis in batch[0]]
+    inner = math.prod(a.shape[axis] for axis in contract[0])
+    rows, columns = [a.shape[axis] for axis in free_a], [b.shape[axis] for axis in free_b]
+    left = a.transpose(batch[0] + free_a + contract[0]).reshape(*shared, math.prod(rows), inner)
+    right = b.transpose(batch[1] + contract[1] + free_b).reshape(*shared, inner, math.prod(columns))
+    return (left @ right).reshape(*shared, *rows, *columns)
+
+
+def _broadcast(scope: _Scope, a: Array, shape: list[Any], axes: list[int]) -> Array:
+    full, aligned = scope.shape(shape), [1] * len(shape)
+    for axis, size in zip(axes, np.shape(a), strict=True):
+        aligned[axis] = size
+    return np.broadcast_to(np.reshape(a, aligned), full)
+
+
+def _iota(scope: _Scope, shape: list[Any], axis: int, type: str) -> Array:
+    sizes = scope.shape(shape)
+    return _broadcast(scope, np.arange(sizes[axis], dtype=type), list(sizes), [axis])
+
+
+def _gather(scope: _Scope, a: Array, indices: Array, *, offset: list[int], collapsed: list[int], start: list[int],
+            batch: list[list[int]], sizes: list[Any], shape: list[Any]) -> Array:  # fmt: skip
+    """Slices of `a` that begin at the indices: the general form of indexing by arrays."""
+    rank, extents = len(shape), scope.shape(sizes)
+    of_batch = [axis for axis in range(rank) if axis not in offset]
+    kept = iter(offset)
+
+    def along(values: Array, axes: list[int]) -> Array:
+        return np.reshape(values, [values.shape[axes.index(axis)] if axis in axes else 1 for axis in range(rank)])
+
+    places = []
+    for axis, extent in enumerate(extents):
+        place = np.zeros((1,) * rank, np.int64)
+        if axis in start:
+            first = np.clip(indices[..., start.index(axis)], 0, a.shape[axis] - extent)
+            place = place + along(first.astype(np.int64), of_batch)
+        elif axis in batch[0]:
+            shared = of_batch[batch[1][batch[0].index(axis)]]
+            place = place + along(np.arange(a.shape[axis]), [shared])
+        if axis not in collapsed and axis not in batch[0]:
+            place = place + along(np.arange(extent), [next(kept)])
+        places.append(place)
+    return np.broadcast_to(a[tuple(places)], scope.shape(shape))
+
+
+def _random_bits(scope: _Scope, shape: list[Any]) -> Array:
+    if scope.rng is None:
+        raise ValueError("this program draws random numbers; pass a generator")
+    return scope.rng.integers(0, 2**32, scope.shape(shape), np.uint32)
+
+
+def _erf_inv(_: _Scope, x: Array) -> Array:
+    """The inverse error function by Giles' polynomials, accurate to single precision."""
+    w = -np.log((1 - x) * (1 + x))
+    centre = np.polyval([2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+                         -0.00417768164, 0.246640727, 1.50140941], w - 2.5)  # fmt: skip
+    tail = np.polyval([-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+                       0.00943887047, 1.00167406, 2.83297682], np.sqrt(np.maximum(w, 0)) - 3)  # fmt: skip
+    return (np.where(w < 5, centre, tail) * x).astype(np.asarray(x).dtype)
+
+
+def _each(function: Callable[[float], float]) -> Callable[[_Scope, Array], Array]:
+    """A function of one number, for arrays."""
+    many = np.vectorize(function, otypes=[np.float64])
+    return lambda _, x: many(x).astype(np.asarray(x).dtype)
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Array]:
+    """A function of arrays alone."""
+    return lambda _, *arrays: function(*arrays)
+
+
+OPERATIONS: dict[str, Callable[..., Array]] = {
+    "abs": _plain(np.abs),
+    "add": _plain(np.add),
+    "and": _plain(np.bitwise_and),
+    "bits_to_float": lambda _, a: np.ascontiguousarray(a).view(np.float32),
+    "broadcast_in_dim": _broadcast,
+    "concatenate": lambda _, *parts, axis: np.concatenate(parts, axis=axis),
+    "convert": lambda _, a, type: np.asarray(a).astype(type),
+    "dim_as_value": lambda scope, size: np.asarray(scope.size(size), np.int32),
+    "div": _plain(np.divide),
+    "dot_general": _dot,
+    "eq": _plain(np.equal),
+    "erf": _each(math.erf),
+    "erf_inv": _erf_inv,
+    "erfc": _each(math.erfc),
+    "exp": _plain(np.exp),
+    "expm1": _plain(np.expm1),
+    "floor": _plain(np.floor),
+    "gather": _gather,
+    "ge": _plain(np.greater_equal),
+    "gt": _plain(np.greater),
+    "integer_pow": lambda _, a, exponent: a**exponent,
+    "iota": _iota,
+    "is_finite": _plain(np.isfinite),
+    "le": _plain(np.less_equal),
+    "log": _plain(np.log),
+    "log1p": _plain(np.log1p),
+    "logistic": lambda _, a: 1 / (1 + np.exp(-a)),
+    "lt": _plain(np.less),
+    "max": _plain(np.maximum),
+    "min": _plain(np.minimum),
+    "mul": _plain(np.multiply),
+    "ne": _plain(np.not_equal),
+    "neg": _plain(np.negative),
+    "not": _plain(np.bitwise_not),
+    "or": _plain(np.bitwise_or),
+    "pow": _plain(np.power),
+    "random_bits": _random_bits,
+    "reduce_max": lambda _, a, axes: np.max(a, axis=tuple(axes), initial=-np.inf),
+    "reduce_sum": lambda _, a, axes: np.sum(a, axis=tuple(axes), dtype=a.dtype),
+    "reshape": lambda scope, a, shape: np.reshape(a, scope.shape(shape)),
+    "rsqrt": lambda _, a: 1 / np.sqrt(a),
+    "select_n": lambda _, chosen, if_false, if_true: np.where(chosen, if_true, if_false),
+    "shift_right_logical": _plain(np.right_shift),
+    "sign": _plain(np.sign),
+    "slice": lambda scope, a, start, stop: a[tuple(map(slice, scope.shape(start), scope.shape(stop)))],
+    "sort_by": lambda _, key, a, axis: np.take_along_axis(a, np.argsort(key, axis=axis, kind="stable"), axis),
+    "sqrt": _plain(np.sqrt),
+    "square": _plain(np.square),
+    "sub": _plain(np.subtract),
+    "tanh": _plain(np.tanh),
+    "transpose": lambda _, a, axes: np.transpose(a, axes),
+}
+"""What each operation of a program does."""

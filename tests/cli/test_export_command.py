@@ -1,0 +1,70 @@
+"""`mpnp export` and `mpnp explore`, as typed."""
+
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from helpers.command_line import call
+from helpers.fitted_models import fitted
+from helpers.shapes import without_shape_checks
+
+
+@pytest.fixture(scope="module", autouse=True)
+def symbolic_sizes():
+    with without_shape_checks():
+        yield
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models") / "mine"
+    fitted("cnp").save(directory)
+    return directory
+
+
+def test_each_format_is_written_and_named(model, tmp_path):
+    answer = call("export", model, "--format", "numpy", "--out", tmp_path / "folder")
+    assert answer.code == 0 and answer.out.count("wrote ") == 3
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["model.json", "predictor.py", "weights.npz"]
+    assert call("export", model, "canp-rbf", "--format", "html", "--out", tmp_path / "page.html").code == 0
+    assert '"name":"mine"' in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["canp-rbf", "cnp-rbf", "--format", "numpy"], "this format holds one model"),
+        (["canp-rbf", "--format", "pdf"], "invalid choice"),
+        (["no-such-model", "--format", "html"], "holds no model"),
+        (["mpanp-mnist", "--format", "html"], "one input"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(arguments, message, tmp_path):
+    answer = call("export", *arguments, "--out", tmp_path / "out")
+    assert answer.code in (2, 3) and message in answer.err and answer.err.count("\n") == 1
+
+
+def test_a_port_out_of_range_is_refused():
+    answer = call("explore", "--port", 70_000)
+    assert answer.code == 2 and "between 0 and 65535" in answer.err
+
+
+def test_without_its_extra_the_command_names_it():
+    program = "import sys; sys.modules['starlette'] = None; from mpnp.cli import main; sys.exit(main(['explore']))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 2 and "pip install 'mpnp[explore]'" in run.stderr
+
+
+def test_it_serves_until_interrupted(model):
+    pytest.importorskip("uvicorn", reason="needs the extra: pip install 'mpnp[explore]'")
+    command = [sys.executable, "-m", "mpnp", "explore", str(model), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None and "exploring mine" in server.stdout.readline()
+        address = server.stdout.readline().split()[1]
+        page = urllib.request.urlopen(address, timeout=60).read().decode()
+        assert "mpnp explore" in page and '"name":"mine"' in page
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) == 0
