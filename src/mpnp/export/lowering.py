@@ -22,9 +22,27 @@ Argument = int | str | list[Any]
 Step = list[Any]
 
 SAME = frozenset(
-    {"abs", "add", "and", "div", "eq", "erf", "erf_inv", "erfc", "exp", "expm1", "floor", "ge", "gt", "is_finite", "le", "log"}
-    | {"log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pow", "rsqrt", "select_n", "sign", "sqrt"}
-    | {"shift_right_logical", "square", "sub", "tanh"}
+    {"abs", "add", "and", "cos", "div", "eq", "erf", "erf_inv", "erfc", "exp", "expm1", "floor", "ge", "gt", "is_finite"}
+    | {
+        "le",
+        "log",
+        "log1p",
+        "logistic",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "not",
+        "or",
+        "pow",
+        "rsqrt",
+        "select_n",
+        "sign",
+        "sqrt",
+    }
+    | {"shift_right_logical", "sin", "square", "sub", "tanh"}
 )
 """Operations without parameters, which programs know by the same names."""
 

@@ -390,6 +390,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "erf": _each(math.erf),
     "erf_inv": _erf_inv,
     "erfc": _each(math.erfc),
+    "cos": _plain(np.cos),
     "exp": _plain(np.exp),
     "expm1": _plain(np.expm1),
     "floor": _plain(np.floor),
@@ -425,6 +426,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "sqrt": _plain(np.sqrt),
     "square": _plain(np.square),
     "sub": _plain(np.subtract),
+    "sin": _plain(np.sin),
     "tanh": _plain(np.tanh),
     "transpose": lambda _, a, axes: np.transpose(a, axes),
 }

@@ -23,10 +23,10 @@ OPSET, IR_VERSION = 18, 9
 """Versions that onnxruntime has known since 2023."""
 
 DIRECT = {
-    "abs": "Abs", "add": "Add", "and": "And", "div": "Div", "eq": "Equal", "erf": "Erf", "exp": "Exp", "floor": "Floor",
-    "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "log": "Log", "logistic": "Sigmoid", "lt": "Less",
+    "abs": "Abs", "add": "Add", "and": "And", "cos": "Cos", "div": "Div", "eq": "Equal", "erf": "Erf", "exp": "Exp",
+    "floor": "Floor", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "log": "Log", "logistic": "Sigmoid", "lt": "Less",
     "max": "Max", "min": "Min", "mul": "Mul", "neg": "Neg", "not": "Not", "or": "Or", "pow": "Pow", "sign": "Sign",
-    "sqrt": "Sqrt", "sub": "Sub", "tanh": "Tanh",
+    "sin": "Sin", "sqrt": "Sqrt", "sub": "Sub", "tanh": "Tanh",
 }  # fmt: skip
 """Operations that ONNX has too."""
 

@@ -47,7 +47,8 @@ class Standing:
 class Leaderboard:
     """Who forecasts best, by the log-likelihood of held-out targets.
 
-    `best` is chosen on validation tasks, of those that may be first the first that has functions; `test` has the scores on test tasks, if there are any, on which nothing was chosen.
+    `best` is chosen on validation tasks: of those that may be first, the first that has functions. `test` has the scores on
+    test tasks, if there are any, on which nothing was chosen.
     """
 
     validation: tuple[Standing, ...]

@@ -345,6 +345,7 @@ const OPERATIONS = {
   erf: unary((x) => (Math.abs(x) < 1e-3 ? 1.1283791671 * (x - x ** 3 / 3) : 1 - erfc(x))),
   erf_inv: unary(erfInv),
   erfc: unary(erfc),
+  cos: unary(Math.cos),
   exp: unary(Math.exp),
   expm1: unary(Math.expm1),
   floor: unary(Math.floor),
@@ -380,6 +381,7 @@ const OPERATIONS = {
   sqrt: unary(Math.sqrt),
   square: unary((x) => x * x),
   sub: subtract,
+  sin: unary(Math.sin),
   tanh: unary(Math.tanh),
   transpose: ([a], { axes }) => a.transpose(axes),
 };

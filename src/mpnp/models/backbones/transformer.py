@@ -126,7 +126,8 @@ class TransformerBackbone(AbstractBackbone):
 
     def generated(self, features: Float[Array, "*batch point generated_dim"]) -> Tokens:
         # The first features of a generated point also serve as its input, so that conditional models need no extra weights.
-        return super().generated(jnp.concatenate([features, features[..., : self.x_dim]], axis=-1))
+        position, _ = jnp.split(features, [self.x_dim], axis=-1)
+        return super().generated(jnp.concatenate([features, position], axis=-1))
 
     def query_encoded(self, input_features: InputFeatures) -> Float[Array, "*#batch target width"]:
         return self._phases(input_features)
