@@ -72,10 +72,10 @@ class Leaderboard:
 
     def verdict(self) -> str:
         """Who won, in a sentence, and what it means for the user."""
-        network = next(standing for standing in self.validation if standing.name == NETWORK)
+        network, best = (next(row for row in self.validation if row.name == name) for name in (NETWORK, self.best))
         if self.best == NETWORK:
             return f"The network forecasts best, of {len(self.validation)} forecasters."
-        gap = f"by {network.behind:.3f} ± {network.behind_error:.3f} in log-likelihood"
+        gap = f"by {network.behind - best.behind:.3f} ± {network.behind_error:.3f} in log-likelihood"
         chance = ", which may be chance" if network.may_be_first else ""
         if self.best == STACK:
             parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
