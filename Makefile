@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CORE_TESTS := $(addprefix tests/,io nn models tasks tables training inference cli)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-botorch test-ray test-newest fuzz chaos mutants lint format clean
+.PHONY: quickstart test test-browser test-botorch test-ray test-newest fuzz chaos mutants lint format clean
 
 quickstart: $(VENV)/installed
 	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
@@ -28,6 +28,11 @@ test-ray: $(VENV)/installed-dev
 
 test-botorch: $(VENV)/installed-botorch
 	@$(BIN)/python -m pytest tests/integrations/test_botorch.py
+
+# The page in headless Chromium, installed as Debian packages if it is missing; 'make test' skips these tests then.
+test-browser: $(VENV)/installed-dev
+	@command -v chromium chromedriver > /dev/null || (apt-get -qq update && apt-get -qq install -y chromium chromium-driver > /dev/null)
+	@$(BIN)/python -m pytest tests/explore/test_browser.py
 
 # Without pinned versions, in an environment of its own: what breaks first when dependencies move.
 test-newest: NEWEST := .venv-newest
