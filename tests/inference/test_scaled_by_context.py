@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from helpers.models import SETTINGS, small_model
+from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard, TrainingDomain
 from mpnp.inference.model import FittedModel, OutsideRangeWarning, load
 from mpnp.tables.columns import Schema
@@ -78,6 +79,17 @@ def test_a_query_far_from_the_context_is_warned_of_in_the_users_units(model):
         model.condition(X, Y).predict([13.0])
     with pytest.warns(OutsideRangeWarning, match="'x' is 13"):
         model.predict_tasks([(X, Y)], [[13.0]])
+
+
+def test_columns_may_have_other_names(model):
+    frame = pd.DataFrame({"hour": X, "temperature": Y})
+    posterior = model.renamed(["hour"], ["temperature"]).condition(frame)
+    at = pd.DataFrame({"hour": QUERY})
+    np.testing.assert_allclose(posterior.predict(at), model.condition(X, Y).predict(QUERY), rtol=1e-6)
+    with pytest.raises(InputError, match="the model has 1 input columns, got 2 names: a, b"):
+        model.renamed(["a", "b"])
+    with pytest.raises(InputError, match="two columns have the same name: a, a"):
+        model.renamed(["a"], ["a"])
 
 
 def test_a_saved_model_still_scales_by_the_context(model, tmp_path):

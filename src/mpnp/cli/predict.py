@@ -42,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--context", type=file_path, metavar="TABLE", help="observed rows (default: none, for the prior)")
     parser.add_argument("--at", type=file_path, metavar="TABLE", required=True, help="inputs to predict at")
+    for role in ("input", "output"):
+        parser.add_argument(
+            f"--{role}", action="append", metavar="NAME",
+            help=f"your name of an {role} column, if it is not the model's; repeat it for several",
+        )  # fmt: skip
     parser.add_argument("--task", metavar="NAME", help="predict only this task, of tables that hold several")
     parser.add_argument("--out", type=file_path, metavar="FILE", help="CSV file to write (default: print it)")
     parser.add_argument("--plot", type=file_path, metavar="FILE", help="plot the posterior of a single task to this file")
@@ -63,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
 
     keep_compiled_programs()
     _check_options(args)
-    model = load(args.directory).use(args.forecaster)
+    model = load(args.directory).use(args.forecaster).renamed(args.input, args.output)
     context, at = _read_tables(model.card.columns, args)
     prediction, figure = _predict(model, context, at, args)
     _write(prediction, args.out)

@@ -129,6 +129,11 @@ class FittedModel:
         """How well network, rivals and stack forecast held-out tasks; None if the fit had no rivals."""
         return read_leaderboard(self.card)
 
+    def renamed(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> "FittedModel":
+        """The same model for tables whose columns have other names; None keeps the names."""
+        card = dataclasses.replace(self.card, columns=self.card.columns.renamed(inputs, outputs))
+        return FittedModel(self.network, card, self.rivals, self.choice)
+
     def use(self, name: str = "best") -> "FittedModel":
         """The same model with another forecaster: 'best' on the leaderboard, 'network', 'stack' or a rival.
 

@@ -132,6 +132,19 @@ class Schema:
         )
         return dataclasses.replace(self, input_columns=tuple(inputs), output_columns=tuple(outputs))
 
+    def renamed(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> "Schema":
+        """The schema with other names for the same columns; None keeps their names."""
+        columns = []
+        for role, old, names in (("input", self.input_columns, inputs), ("output", self.output_columns, outputs)):
+            if names is not None and len(names) != len(old):
+                raise InputError(f"the model has {len(old)} {role} columns, got {len(names)} names: {', '.join(names)}")
+            pairs = zip(old, names or [column.name for column in old], strict=True)
+            columns.append(tuple(dataclasses.replace(column, name=name) for column, name in pairs))
+        named = dataclasses.replace(self, input_columns=columns[0], output_columns=columns[1])
+        if len({*named.inputs, *named.outputs}) < len(named.inputs) + len(named.outputs):
+            raise InputError(f"two columns have the same name: {', '.join((*named.inputs, *named.outputs))}")
+        return named
+
     def with_wider_inputs(self, factor: float) -> "Schema":
         """The schema whose numeric inputs have scales larger by this factor, so that they fill less of the network's range."""
         shift, scale = self.input_scale
