@@ -22,8 +22,8 @@ from mpnp.io.files import environment, write_atomically, write_json
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "functionals"
 GRID = np.linspace(-2, 2, 101)
-NUM_FUNCTIONS, NUM_DRAWS, NOISE, SEED = 400, 128, 0.02, 20
-MODELS = ("canp-rbf", "canp-rbf-low", "mpnp-rbf", "mpanp-rbf")
+NUM_FUNCTIONS, NUM_DRAWS, NOISE, SEED = 200, 64, 0.02, 20
+MODELS = ("canp-rbf-low", "tnp-rbf-low", "mpanp-rbf")
 CONTEXT_SIZES = (3, 30)
 
 FUNCTIONALS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -48,7 +48,7 @@ def main() -> None:
     for directory in options.models or map(Path, MODELS):
         model = load(directory)
         # A conditional model generates one function only.
-        for method in ("resample",) if directory.name.startswith("c") else ("resample", "generate"):
+        for method in ("resample",) if directory.name.startswith(("c", "t")) else ("resample", "generate"):
 
             def draw(scene: Scene, model: FittedModel = model, method: str = method) -> np.ndarray:
                 return model.condition(scene[0], scene[1]).sample(GRID, NUM_DRAWS, method=method)
