@@ -17,7 +17,7 @@ from mpnp.inference.model import load
 from mpnp.plotting.style import STYLE, save_figure
 
 OUT = Path(__file__).parents[1] / "docs" / "posterior.png"
-MODEL, SEED, NUM_CONTEXT, NUM_DRAWS = "canp-rbf-low", 5, (3, 6, 12), 20
+MODEL, SEED, NUM_CONTEXT, NUM_DRAWS = "tnp-rbf-low", 5, (3, 6, 12), 20
 
 
 def main() -> None:
@@ -31,6 +31,7 @@ def main() -> None:
         for ax, count in zip(axes, NUM_CONTEXT, strict=True):
             ax.plot(GRID, truth, color="black", ls="--", lw=1, label="true function", zorder=5)
             model.condition(x[:count], y[:count]).plot(GRID, ax=ax, num_draws=NUM_DRAWS)
+            ax.get_legend().remove()  # one below all panels is enough
             ax.set_title(f"{count} observations")
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
