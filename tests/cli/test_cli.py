@@ -215,7 +215,7 @@ REFUSALS = {
     "train --model mpmp": (2, "unknown model 'mpmp'. Did you mean 'mpnp'?"),
     "train --model cnp --task rfb": (2, "unknown task 'rfb'. Did you mean 'rbf'?"),
     "train --model cnp --task no.such:family": (2, "cannot import the task family 'no.such:family'"),
-    "train --model cnp --task :family": (2, "cannot import the task family ':family'"),
+    "train --model cnp --task :family": (2, "unknown task ':family'"),
     "train --model cnp --task .near:family": (2, "cannot import the task family '.near:family'"),
     "train --model cnp --recipe papre": (2, "unknown recipe 'papre'. Did you mean 'paper'?"),
     "train --model cnp --stesp 5": (2, "unrecognized argument --stesp. Did you mean --steps? See 'mpnp train --help'."),

@@ -282,7 +282,7 @@ def test_a_context_unlike_the_training_curves_is_warned_of():
         (lambda m: m.condition([[1, 2]], [1.0]), r"X must have 1 columns \(x\), got 2"),
         (lambda m: m.condition([20.0]), "y is missing"),
         (lambda m: m.condition([20.0], [[1.0, 2.0]]), r"y must have 1 columns \(y\), got 2"),
-        (lambda m: m.condition([np.nan], [1.0]), "drop the points whose input is unknown"),
+        (lambda m: m.condition([np.nan], [1.0]), "column 'x' is missing in row 0; repair it, or drop such rows"),
         (lambda m: m.condition(pd.DataFrame({"x": [1.0]})), "unknown column 'y'"),
         (lambda m: m.condition([20.0], [1.0], num_samples=0), "num_samples must be a whole number of at least 1"),
         (lambda m: m.condition([20.0], [1e60]).predict(GRID), "too far from the training data; check units"),
