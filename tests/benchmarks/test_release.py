@@ -149,4 +149,6 @@ def test_scores_measured_anew_agree_with_the_card_of_a_packaged_model(name):
     assert measured["evaluation"]["num_samples"] == card["evaluation"]["num_samples"]
     for metric in ("target", "crps", "coverage_90"):
         ours, theirs = measured["scores"][metric], card["scores"][metric]
-        assert abs(ours["mean"] - theirs["mean"]) < 4 * ours["standard_error"] + 0.01, metric
+        # The card's many tasks tell the spread between tasks better than few do, whose tails are missed where they are heavy.
+        error = theirs["standard_error"] * (card["evaluation"]["num_tasks"] / 96) ** 0.5
+        assert abs(ours["mean"] - theirs["mean"]) < 4 * error + 0.01, metric
