@@ -7,7 +7,7 @@ from helpers.exports import arguments_of_predict, question
 from helpers.fitted_models import fitted
 from helpers.javascript import NODE, run_programs
 from mpnp.explore.html import pack
-from mpnp.export.numpy_predictor import Program
+from mpnp.export.numpy_interpreter import Program
 from mpnp.export.programs import export_model
 from mpnp.models.registry import MODELS
 

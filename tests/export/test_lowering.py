@@ -9,7 +9,7 @@ import pytest
 
 from mpnp.errors import InputError
 from mpnp.export.lowering import lower
-from mpnp.export.numpy_predictor import Program
+from mpnp.export.numpy_interpreter import Program
 
 X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
 

@@ -4,12 +4,13 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from mpnp.errors import InputError
-from mpnp.export import numpy_predictor
+from mpnp.export import numpy_interpreter, numpy_predictor
 from mpnp.export.programs import export_model
 from mpnp.inference.model import FittedModel
 from mpnp.io.files import write_atomically
@@ -18,7 +19,7 @@ __all__ = ["only", "write_folder", "write_numpy"]
 
 
 def write_numpy(models: Mapping[str, FittedModel], folder: Path) -> list[Path]:
-    """Write programs, weights and the module that runs them; returns the files."""
+    """Write programs, weights and the modules that run them; returns the files."""
     exported = export_model(only(models))
     return write_folder(exported.to_json(), exported.weights, folder)
 
@@ -31,14 +32,20 @@ def only(models: Mapping[str, FittedModel]) -> FittedModel:
 
 
 def write_folder(content: dict[str, Any], weights: Mapping[str, np.ndarray], folder: Path) -> list[Path]:
-    """Write what `Predictor` reads, and its module."""
+    """Write what `Predictor` reads, and its modules."""
     archive = io.BytesIO()
     np.savez(archive, **weights)  # pyright: ignore[reportArgumentType]
     files = {
         "model.json": json.dumps(content, separators=(",", ":"), allow_nan=False).encode(),
         "weights.npz": archive.getvalue(),
-        "predictor.py": Path(numpy_predictor.__file__).read_bytes(),
+        "predictor.py": _standalone(numpy_predictor),
+        "interpreter.py": _standalone(numpy_interpreter),
     }
     for name, data in files.items():
         write_atomically(folder / name, lambda file, data=data: file.write(data))
     return [folder / name for name in files]
+
+
+def _standalone(module: ModuleType) -> bytes:
+    """The source of a module, which finds the other one beside it instead of in this package."""
+    return Path(str(module.__file__)).read_text().replace("from mpnp.export.numpy_interpreter", "from interpreter").encode()
