@@ -27,7 +27,7 @@ def model(tmp_path_factory):
 
 def test_each_format_is_written_and_named(model, tmp_path):
     answer = call("export", model, "--format", "numpy", "--out", tmp_path / "folder")
-    assert answer.code == 0 and answer.out.count("wrote ") == 3
+    assert answer.code == 0 and answer.out.count("wrote ") == 4
     names = sorted(path.name for path in (tmp_path / "folder").iterdir())
     assert names == ["interpreter.py", "model.json", "predictor.py", "weights.npz"]
     assert call("export", model, "canp-rbf", "--format", "html", "--out", tmp_path / "page.html").code == 0
