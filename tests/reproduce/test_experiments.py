@@ -44,7 +44,7 @@ def test_runs_of_one_name_are_one_run_and_models_of_a_group_are_treated_alike(bu
     assert {line.group for line in lines} == set(budget.efforts)
 
 
-@pytest.mark.parametrize("budget", [budgets.HOURS, budgets.PAPER], ids=lambda budget: budget.name)
+@pytest.mark.parametrize("budget", [budgets.HOURS, budgets.DAY, budgets.PAPER], ids=lambda budget: budget.name)
 def test_finite_training_sets_are_seen_as_often_as_in_the_paper(budget):
     recipe = budget.efforts["finite-data"].recipe
     seen = [recipe.steps * recipe.batch_size / size for size in budget.finite_sizes]

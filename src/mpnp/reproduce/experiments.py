@@ -15,6 +15,7 @@ from mpnp.reproduce.model_groups import (
     DIRECT_MODELS,
     MARTINGALE_MODELS,
     PAPER_MODELS,
+    TRANSFORMER_MODELS,
     matched_width,
 )
 from mpnp.reproduce.rows import ExperimentRow
@@ -69,16 +70,18 @@ class Experiment:
 def _rows(
     budget: Budget, models: Iterable[str], tasks: Iterable[str], group: str, *, num_tasks: int | None = None
 ) -> list[ExperimentRow]:
-    return [ExperimentRow(model, task, group, task, budget.settings, num_tasks) for task in tasks for model in models]
+    settings = budget.settings_of(group)
+    return [ExperimentRow(model, task, group, task, settings, num_tasks) for task in tasks for model in models]
 
 
 def _by_backbone(budget: Budget, models: Iterable[str], tasks: Iterable[str]) -> list[ExperimentRow]:
     """Rows of one-dimensional regression, grouped by backbone."""
-    return [dataclasses.replace(row, group=MODELS[row.model].backbone) for row in _rows(budget, models, tasks, "")]
+    return [row for task in tasks for model in models for row in _rows(budget, (model,), (task,), MODELS[model].backbone)]
 
 
 def _regression(budget: Budget) -> list[ExperimentRow]:
-    return _by_backbone(budget, PAPER_MODELS, REGRESSION_TASKS)
+    later = TRANSFORMER_MODELS if "transformer" in budget.efforts else ()
+    return _by_backbone(budget, (*PAPER_MODELS, *later), REGRESSION_TASKS)
 
 
 def _on_rbf(*models: str) -> Rows:

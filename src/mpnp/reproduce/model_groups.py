@@ -15,6 +15,7 @@ __all__ = [
     "MARTINGALE_MODELS",
     "PAPER_MODELS",
     "POOLED_MODELS",
+    "TRANSFORMER_MODELS",
     "matched_width",
 ]
 
@@ -22,6 +23,8 @@ POOLED_MODELS = ("cnp", "np", "bnp", "mpnp")
 ATTENTIVE_MODELS = ("canp", "anp", "banp", "mpanp")
 PAPER_MODELS = (*POOLED_MODELS, *ATTENTIVE_MODELS)
 MARTINGALE_MODELS = ("mpnp", "mpanp")
+TRANSFORMER_MODELS = ("tnp", "mptnp")
+"""Later than the paper."""
 DIRECT_MODELS = (*POOLED_MODELS, "mpnp-dsi", "mpnp-dse", *ATTENTIVE_MODELS, "mpanp-dsi", "mpanp-dse")
 """The paper's models and their directly generating variants."""
 
