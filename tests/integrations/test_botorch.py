@@ -167,13 +167,13 @@ def test_nothing_known_is_a_context_too(network):
     ("arguments", "message"),
     [
         ({"bounds": UNIT.flip(0)}, "lower bound must be below the upper"),
-        ({"bounds": UNIT[:, :1]}, "bounds are of 1 inputs, but the model reads 2"),
+        ({"bounds": UNIT[:, :1]}, "the bounds have 1 inputs, but the model reads 2"),
         ({"bounds": UNIT[0]}, "bounds must have shape"),
         ({"train_X": draw(4, 3)}, "the model reads 2 inputs"),
         ({"train_Y": draw(4)}, "Y must have shape"),
         ({"train_Y": draw(4, 1) * np.nan}, "leave out evaluations that failed"),
         ({"num_samples": 0}, "num_samples must be a whole number of at least 1"),
-        ({"model": fitted("mpanp", some_curves(outputs=2))}, "choose a model of one output"),
+        ({"model": fitted("mpanp", some_curves(outputs=2))}, "choose a model with one output"),
     ],
 )
 def test_what_it_cannot_read_it_refuses(network, arguments, message):
