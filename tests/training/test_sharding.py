@@ -21,11 +21,11 @@ TRAIN = [
 ]
 
 
-def start(out, *options, host_devices=1):
+def start(out, *options, host_devices=1, settings=()):
     """A real process: the number of host devices is fixed when JAX starts."""
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={host_devices}"
     # Devices of one host wait for each other in threads of one pool, which must therefore hold more than all of them.
-    environment = {**os.environ, "XLA_FLAGS": flags, "NPROC": "8", "JAX_PLATFORMS": "cpu"}
+    environment = {**os.environ, "XLA_FLAGS": flags, "NPROC": "8", "JAX_PLATFORMS": "cpu", **dict(settings)}
     command = [sys.executable, "-m", "mpnp", *TRAIN, "--out", str(out), *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -76,6 +76,23 @@ def test_two_processes_train_as_one_does(alone, tmp_path):
     assert_same_run(RunDirectory(tmp_path / "run"), alone)
 
 
+def slurm_job():
+    """A job number, from which JAX derives the port that the processes meet at, so that this port is free."""
+    for job in range(1, 100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", 61_440 + job)) != 0:
+                return job
+    raise RuntimeError("all ports are taken")
+
+
+def test_processes_of_a_slurm_job_find_each_other(alone, tmp_path):
+    job = {"SLURM_JOB_ID": str(slurm_job()), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}
+    ranks = [{**job, "SLURM_PROCID": str(number)} for number in range(2)]
+    outputs = finish(*(start(tmp_path / "run", "--distributed", settings=rank) for rank in ranks))
+    assert all("training on 2 x cpu in 2 processes\n" in output for output in outputs)
+    assert_same_run(RunDirectory(tmp_path / "run"), alone)
+
+
 COUNT_DEVICES = """
 import sys
 from mpnp.training import sharding
@@ -118,6 +135,8 @@ def test_cores_stay_as_they_are_once_jax_has_started(monkeypatch):
     ("options", "message"),
     [
         (["--coordinator", "localhost:1"], "--process-id together"),
+        (["--coordinator", "localhost:1", "--distributed"], "leave out --coordinator"),
+        (["--distributed"], "the other processes of this job were not found"),
         (["--coordinator", "localhost:1", "--num-processes", "2", "--process-id", "2"], "process_id must lie between 0 and"),
     ],
 )

@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", type=file_path, metavar="RUN", help="continue the run in this directory")
     parser.add_argument("--quiet", action="store_true", help="print no progress")
     several = parser.add_argument_group("several processes or hosts that train one run together in one shared directory")
+    several.add_argument(
+        "--distributed", action="store_true", help="find the processes of this SLURM, Open MPI or Kubernetes job, and join them"
+    )
     several.add_argument("--coordinator", metavar="HOST:PORT", help="address of process 0")
     several.add_argument("--num-processes", type=int, metavar="N", help="number of processes")
     several.add_argument("--process-id", type=int, metavar="N", help="number of this process, from 0")
@@ -62,10 +65,10 @@ def run(args: argparse.Namespace) -> None:
     from mpnp.training.rundir import RunDirectory
 
     keep_compiled_programs()
-    _join_processes(args)
+    several = _join_processes(args)
     import_named_task(args)
     config, out = _new_run(args) if args.resume is None else (_resumed_config(args), args.resume)
-    if args.coordinator is None:  # with several processes, the user decides which devices share a batch
+    if not several:  # with several processes, the user decides which devices share a batch
         sharding.split_cpu(config.recipe.batch_size)
     try:
         if args.resume is None:
@@ -83,15 +86,21 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def _join_processes(args: argparse.Namespace) -> None:
+def _join_processes(args: argparse.Namespace) -> bool:
+    """Join the other processes of the run, if the arguments say that there are any."""
     from mpnp.training import sharding
 
     address = (args.coordinator, args.num_processes, args.process_id)
-    if all(value is None for value in address):
-        return
-    if any(value is None for value in address):
+    unset = [value is None for value in address]
+    if args.distributed and all(unset):
+        sharding.join_job()
+    elif args.distributed:
+        raise InputError("--distributed finds the processes by itself; leave out --coordinator, --num-processes and --process-id")
+    elif not any(unset):
+        sharding.join(*address)
+    elif not all(unset):
         raise InputError("to train with several processes, pass --coordinator, --num-processes and --process-id together")
-    sharding.join(*address)
+    return args.distributed or not any(unset)
 
 
 def _new_run(args: argparse.Namespace) -> tuple[RunConfig, Path]:

@@ -10,7 +10,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree, Shaped
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, first_line
 
 __all__ = [
     "TASKS",
@@ -18,6 +18,7 @@ __all__ = [
     "describe",
     "is_lead",
     "join",
+    "join_job",
     "local_copy",
     "replicate",
     "split_cpu",
@@ -58,6 +59,17 @@ def join(coordinator: str, num_processes: int, process_id: int) -> None:
     if not 0 <= process_id < num_processes:
         raise InputError(f"process_id must lie between 0 and num_processes - 1 = {num_processes - 1}, got {process_id}")
     jax.distributed.initialize(coordinator, num_processes, process_id)
+
+
+def join_job() -> None:
+    """Join all processes of this cluster job, which JAX finds from SLURM, Open MPI or Kubernetes. Call it as early as `join`."""
+    try:
+        jax.distributed.initialize()
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"the other processes of this job were not found ({first_line(error)}); start the command by srun, mpirun or in a "
+            "Kubernetes job, or pass --coordinator, --num-processes and --process-id"
+        ) from None
 
 
 def batch_mesh(batch_size: int) -> Mesh:
