@@ -88,7 +88,8 @@ def test_the_listing_counts_what_is_there(made, monkeypatch):
     home, _ = made
     monkeypatch.setenv("MPNP_DATA", str(home / "no data"))
     listed = {line.split()[0]: line for line in call("reproduce", *options(home)).out.splitlines() if line}
-    assert "2 of 12" in listed["direct"] and listed["direct"].split()[-1] == "10"
+    assert "2 of 12" in listed["direct"] and listed["direct"].split()[-5] == "10"
+    assert "10 runs of unknown cost" in listed["direct"]
     assert "0 of 24" in listed["images"] and "data of celeba, mnist, svhn" in listed["images"]
     assert set(EXPERIMENTS) < set(listed)
 

@@ -12,6 +12,7 @@ from mpnp.reproduce.budgets import BUDGETS, find_budget
 
 if TYPE_CHECKING:
     from mpnp.reproduce.campaign import Campaign
+    from mpnp.reproduce.costs import Costs
     from mpnp.reproduce.experiments import Experiment
     from mpnp.reproduce.rows import ExperimentRow
 
@@ -146,20 +147,37 @@ def _show(campaign: "Campaign", experiment: "Experiment") -> None:
 
 
 def _listing(campaign: "Campaign", experiments: Sequence["Experiment"]) -> str:
-    rows = [
-        [experiment.name, experiment.title, *_progress(campaign, experiment.rows(campaign.budget))]
-        for experiment in experiments
-    ]
+    from mpnp.reproduce.costs import Costs
+
+    costs = Costs.read(campaign.out)
+    rows_of = {experiment: experiment.rows(campaign.budget) for experiment in experiments}
+    rows = [[experiment.name, experiment.title, *_progress(campaign, rows, costs)] for experiment, rows in rows_of.items()]
+    together = _hours(campaign, _ready(campaign, [row for rows in rows_of.values() for row in rows]), costs)
+    total = f"all missing runs together, with those that tables share counted once: {together or '0'} CPU-hours of training"
     effort = f"budget '{campaign.budget.name}': {campaign.budget.about}; seeds: {campaign.num_seeds}; in {campaign.folder}"
-    return "\n".join([format_table(["name", "title", "rows done", "runs to make", "needs"], rows), "", effort])
+    columns = ["name", "title", "rows done", "runs to make", "CPU-hours", "needs"]
+    return "\n".join([format_table(columns, rows), "", total, effort])
 
 
-def _progress(campaign: "Campaign", rows: Sequence["ExperimentRow"]) -> list[str]:
+def _progress(campaign: "Campaign", rows: Sequence["ExperimentRow"], costs: "Costs") -> list[str]:
     done = sum(len(campaign.records(row)) == campaign.num_seeds for row in rows)
     blocked = sorted({row.task for row in rows if campaign.obstacle(row) is not None})
-    ready = [row for row in rows if row.task not in blocked]
+    ready = _ready(campaign, rows)
     return [
         f"{done} of {len(rows)}",
         str(campaign.count_missing(ready)),
+        _hours(campaign, ready, costs),
         f"data of {', '.join(blocked)} ('mpnp data')" if blocked else "",
     ]
+
+
+def _ready(campaign: "Campaign", rows: Sequence["ExperimentRow"]) -> "list[ExperimentRow]":
+    return [row for row in rows if campaign.obstacle(row) is None]
+
+
+def _hours(campaign: "Campaign", rows: Sequence["ExperimentRow"], costs: "Costs") -> str:
+    """CPU-hours of the missing runs, as far as runs of the same models have been recorded."""
+    seconds = [costs.seconds(job.run) for job in campaign.missing_trials(rows) + campaign.missing_runs(rows)]
+    known = [value for value in seconds if value is not None]
+    unknown = [f"{len(seconds) - len(known)} runs of unknown cost"] * (len(known) < len(seconds))
+    return " + ".join([f"{sum(known) / 3600:.1f}"] * bool(known) + unknown)

@@ -95,7 +95,9 @@ def _join_processes(args: argparse.Namespace) -> bool:
     if args.distributed and all(unset):
         sharding.join_job()
     elif args.distributed:
-        raise InputError("--distributed finds the processes by itself; leave out --coordinator, --num-processes and --process-id")
+        raise InputError(
+            "--distributed finds the processes by itself; leave out --coordinator, --num-processes and --process-id"
+        )
     elif not any(unset):
         sharding.join(*address)
     elif not all(unset):

@@ -62,7 +62,7 @@ def join(coordinator: str, num_processes: int, process_id: int) -> None:
 
 
 def join_job() -> None:
-    """Join all processes of this cluster job, which JAX finds from SLURM, Open MPI or Kubernetes. Call it as early as `join`."""
+    """Join all processes of this job, which JAX finds from SLURM, Open MPI or Kubernetes. Call it as early as `join`."""
     try:
         jax.distributed.initialize()
     except (ImportError, RuntimeError, ValueError) as error:
