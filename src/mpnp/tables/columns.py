@@ -13,7 +13,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.tables.encoders.base import AbstractColumnEncoder, AbstractOutputEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
-from mpnp.tables.encoders.registry import COLUMN_ENCODERS, split_kind
+from mpnp.tables.encoders.registry import COLUMN_ENCODERS, adapt_encoder, split_kind
 
 __all__ = ["Affine", "Column", "Schema"]
 
@@ -114,7 +114,8 @@ class Schema:
         """The schema with encoders that suit the cells of a table, which has all columns."""
         inputs, outputs = (
             tuple(
-                dataclasses.replace(column, encoder=column.encoder.adapt(frame[column.name], column.name)) for column in columns
+                dataclasses.replace(column, encoder=adapt_encoder(column.encoder, frame[column.name], column.name))
+                for column in columns
             )
             for columns in (self.input_columns, self.output_columns)
         )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mpnp.errors import InputError
-from mpnp.tables.encoders.numeric import import_pandas
+from mpnp.tables.cells import import_pandas
 
 __all__ = ["Dialect", "find_dialect"]
 

@@ -11,10 +11,10 @@ from jaxtyping import Float, Int
 
 from mpnp.errors import InputError, first_line, unknown_name
 from mpnp.io.paths import usable_path
+from mpnp.tables.cells import import_pandas
 from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dialect import find_dialect
-from mpnp.tables.encoders.numeric import import_pandas
 
 __all__ = [
     "Frame",

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError
+from mpnp.tables.cells import import_pandas
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import as_matrix
-from mpnp.tables.encoders.numeric import import_pandas
 from mpnp.tables.frames import is_frame, read_columns
 
 __all__ = ["read_context", "read_inputs", "read_outputs"]

@@ -58,8 +58,8 @@ class AbstractUniformKernelPrior(AbstractKernelPrior):
         return self.build(self.draw(key))
 
 
-class RBFPrior(AbstractUniformKernelPrior):
-    """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$ with uniform length scale $\\ell$ and scale $s$."""
+class AbstractScaledKernelPrior(AbstractUniformKernelPrior):
+    """Kernels $s^2 k(d/\\ell)$ with uniform length scale $\\ell$ and scale $s$."""
 
     length: Range = (0.1, 0.6)
     scale: Range = (0.1, 1.0)
@@ -67,21 +67,18 @@ class RBFPrior(AbstractUniformKernelPrior):
     @property
     def ranges(self) -> tuple[Range, ...]:
         return self.length, self.scale
+
+
+class RBFPrior(AbstractScaledKernelPrior):
+    """$s^2 \\exp(-\\|x - x'\\|^2 / 2\\ell^2)$."""
 
     def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
         length, scale = parameters
         return scale**2 * ExpSquared(length, distance=L2Distance())
 
 
-class Matern52Prior(AbstractUniformKernelPrior):
+class Matern52Prior(AbstractScaledKernelPrior):
     """$s^2 (1 + \\sqrt5 d + \\frac53 d^2) \\exp(-\\sqrt5 d)$ with $d = \\|x - x'\\|/\\ell$; the paper omits the exponential."""
-
-    length: Range = (0.1, 0.6)
-    scale: Range = (0.1, 1.0)
-
-    @property
-    def ranges(self) -> tuple[Range, ...]:
-        return self.length, self.scale
 
     def build(self, parameters: Float[Array, " parameter"]) -> Kernel:
         length, scale = parameters

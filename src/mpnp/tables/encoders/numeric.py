@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, shorten
-from mpnp.tables.encoders.base import AbstractColumnEncoder, AbstractOutputEncoder, Values
+from mpnp.tables.cells import days_since_1970, import_pandas, is_date, is_duration, looks_like_iso
+from mpnp.tables.encoders.base import AbstractOutputEncoder, Values
 
-__all__ = ["NumericEncoder", "days_since_1970", "import_pandas", "is_date", "is_duration", "looks_like_iso"]
+__all__ = ["NumericEncoder"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,19 +36,7 @@ class NumericEncoder(AbstractOutputEncoder):
     def width(self) -> int:
         return 1
 
-    def adapt(self, cells: Any, name: str) -> AbstractColumnEncoder:
-        """Columns of dates, durations or pandas' categories have encoders of their own; text of ISO dates is dates."""
-        from mpnp.tables.encoders.categories import CategoryEncoder  # here, because these need this module
-        from mpnp.tables.encoders.times import DateEncoder, DurationEncoder
-
-        if self != NumericEncoder():
-            return self
-        if is_date(cells) or looks_like_iso(cells):
-            return DateEncoder()
-        if is_duration(cells):
-            return DurationEncoder()
-        if str(cells.dtype) == "category":
-            return CategoryEncoder().adapt(cells, name)
+    def adapt(self, cells: Any, name: str) -> "NumericEncoder":
         return self
 
     def read(self, cells: Any, name: str, remedy: str) -> Float[np.ndarray, " row"]:
@@ -112,40 +101,3 @@ def _require_size(cells: Any, name: str, remedy: str) -> None:
 def _encoder(shift: float, scale: float, size: float) -> NumericEncoder:
     """A column that is constant, apart from rounding, keeps its scale."""
     return NumericEncoder(shift, scale if scale > 1e-12 * size else 1.0)
-
-
-def import_pandas() -> Any:
-    """Import pandas on first use, because it takes half a second."""
-    import pandas
-
-    return pandas
-
-
-def is_date(cells: Any) -> bool:
-    """Whether a pandas column holds dates and times."""
-    return isinstance(cells.dtype, import_pandas().DatetimeTZDtype) or cells.dtype.kind == "M"
-
-
-def is_duration(cells: Any) -> bool:
-    """Whether a pandas column holds durations."""
-    return cells.dtype.kind == "m"
-
-
-def looks_like_iso(cells: Any) -> bool:
-    """Whether a column of text holds dates such as 2024-05-31 and nothing else but empty cells."""
-    pd = import_pandas()
-    if cells.dtype.kind not in "OTU" and str(cells.dtype) not in ("string", "str"):
-        return False
-    given = cells.dropna()
-    if not len(given) or not all(isinstance(cell, str) for cell in given):
-        return False
-    if not pd.to_numeric(given, errors="coerce").isna().all():
-        return False
-    return bool(pd.to_datetime(given, utc=True, format="ISO8601", errors="coerce").notna().all())
-
-
-def days_since_1970(stamps: Any) -> Float[np.ndarray, " row"]:
-    """Dates and times as days since 1970, in UTC."""
-    stamps = import_pandas().to_datetime(stamps, utc=True)
-    # In NumPy, because pandas would convert dates that are centuries away to nanoseconds, in which they overflow.
-    return (stamps.dt.tz_localize(None).to_numpy() - np.datetime64(0, "D")) / np.timedelta64(1, "D")

@@ -1,12 +1,15 @@
 """The registry of column encoders, by their names in files, and the kinds of columns that a user can name."""
 
+from typing import Any
+
+from mpnp.tables.cells import is_date, is_duration, looks_like_iso
 from mpnp.tables.encoders.base import AbstractColumnEncoder
 from mpnp.tables.encoders.categories import CategoryEncoder
 from mpnp.tables.encoders.logarithm import LogEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
 from mpnp.tables.encoders.times import DateEncoder, DayOfWeekEncoder, DurationEncoder, TimeOfDayEncoder
 
-__all__ = ["COLUMN_ENCODERS", "COLUMN_KINDS", "split_kind"]
+__all__ = ["COLUMN_ENCODERS", "COLUMN_KINDS", "adapt_encoder", "split_kind"]
 
 COLUMN_ENCODERS: dict[str, type[AbstractColumnEncoder]] = {
     encoder.kind: encoder
@@ -46,3 +49,17 @@ def split_kind(name: str) -> tuple[str, AbstractColumnEncoder]:
     """
     column, _, kind = name.rpartition(":")
     return (column, COLUMN_KINDS[kind]) if column and kind in COLUMN_KINDS else (name, NumericEncoder())
+
+
+def adapt_encoder(encoder: AbstractColumnEncoder, cells: Any, name: str) -> AbstractColumnEncoder:
+    """The encoder for a column that holds such cells. They decide unless the user named a kind or the encoder has learnt."""
+    return (_kind_of(cells) if encoder == NumericEncoder() else encoder).adapt(cells, name)
+
+
+def _kind_of(cells: Any) -> AbstractColumnEncoder:
+    """Dates, durations and pandas' categories have encoders of their own; text of ISO dates is dates."""
+    if is_date(cells) or looks_like_iso(cells):
+        return DateEncoder()
+    if is_duration(cells):
+        return DurationEncoder()
+    return CategoryEncoder() if str(cells.dtype) == "category" else NumericEncoder()

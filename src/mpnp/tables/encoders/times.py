@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, shorten
+from mpnp.tables.cells import days_since_1970, import_pandas, is_date, is_duration
 from mpnp.tables.encoders.base import AbstractColumnEncoder, AbstractOutputEncoder, Values
-from mpnp.tables.encoders.numeric import NumericEncoder, days_since_1970, import_pandas, is_date, is_duration
+from mpnp.tables.encoders.numeric import NumericEncoder
 
 __all__ = ["DateEncoder", "DayOfWeekEncoder", "DurationEncoder", "TimeOfDayEncoder"]
 
