@@ -68,7 +68,7 @@ def test_the_plan_is_printed_before_training_and_stopping_early_is_announced(cap
     model = fit_curves(lines(), options, settings=SETTINGS)
     out = capsys.readouterr().out
     assert "tasks: 26 for train, 4 for validation" in out and "plan: 200 steps of 4 tasks for cnp; a validation every 8" in out
-    assert out.index("plan:") < out.index("scoring on held-out tasks")
+    assert out.index("plan:") < out.index("scoring the network on")
     about = model.card.about
     assert about["steps_done"] < 200 and about["progress"]["best_step"] <= about["steps_done"] - 16
     steps = [row["step"] for row in about["learning_curve"]]

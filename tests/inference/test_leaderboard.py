@@ -13,11 +13,14 @@ from mpnp.inference.assess import cut_curves
 from mpnp.inference.forecasters import COMPONENTS, mix
 from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
+from mpnp.inference.prediction import Prediction
 from mpnp.inference.recalibration import answer_cuts
 from mpnp.inference.rivalry import HeldOut, choose, compete, learn_rivals
 from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
+from mpnp.tables.points import context_points, target_inputs
 
 HOURS = np.arange(8.0)
 
@@ -38,9 +41,9 @@ def judge(curves, names=("mean", "persistence", "normal", "gp")):
     model = fitted("cnp", table.parts["train"])
     held_out = table.parts["validation"]
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
-    rivals, skipped = learn_rivals(table, names, seed=0)
+    rivals, skipped = learn_rivals(table, names, seed=0, tell=lambda line: None)
     judged, nothing = HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int))
-    board = compete(model.card.columns, rivals, judged, nothing, skipped, (answer_cuts(model, cuts), []))
+    board = compete(model.card.columns, rivals, judged, nothing, skipped, (answer_cuts(model, cuts), None))
     card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
     return FittedModel(model.network, card, rivals)
 
@@ -78,6 +81,39 @@ def test_standings_are_means_over_points_with_errors_over_tasks():
     np.testing.assert_allclose(second.behind, np.nanmean(difference))
     of_tasks = np.array([np.nanmean(difference[cluster == task]) for task in range(50)])
     np.testing.assert_allclose(second.behind_error, of_tasks.std(ddof=1) / np.sqrt(50), rtol=0.03)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_scores_of_all_tasks_together_are_those_of_each_alone(outputs):
+    model = judge(days(num=10, outputs=outputs), ("persistence", "gp"))
+    columns, board = model.card.columns, {standing.name: standing for standing in model.leaderboard.validation}
+    held_out = CurveDataset(days(num=10, outputs=outputs), validation=0.5).parts["validation"]
+    cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
+    std = np.concatenate([y for _, _, _, y in cuts]).std(axis=0) if outputs > 1 else np.ones(1)
+    for name in ("network", "persistence", "gp"):
+        predictor, scores = model.use(name).predictor(10), []
+        contexts = [context_points(columns, x, y) for x, y, _, _ in cuts]
+        answers = predictor.many(contexts, [target_inputs(columns, x) for _, _, x, _ in cuts])
+        for answer, (_, _, _, y) in zip(answers, cuts, strict=True):
+            prediction = Prediction.decode(answer, columns)
+            error, rank_of_y = (prediction.mean - y) ** 2 / std**2, prediction.cdf(y)
+            inside = np.abs(rank_of_y - 0.5) <= 0.45
+            scores.append([prediction.marginal_log_prob(y), prediction.crps(y) / std, error, inside])
+        log_likelihood, crps, error, coverage = (np.concatenate(part).mean() for part in zip(*scores, strict=True))
+        wanted = (log_likelihood, crps, np.sqrt(error), coverage)
+        standing = board[name]
+        found = (standing.log_likelihood, standing.crps, standing.rmse, standing.coverage_90)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_scores_in_parts_are_those_of_the_whole(monkeypatch):
+    rng = np.random.default_rng(0)
+    mixture = Predictive(rng.normal(size=(5, 9, 1)), rng.uniform(0.1, 1, size=(5, 9, 1)))
+    y = rng.normal(size=(9, 1))
+    prediction = Prediction(mixture, Schema.numbered(1, 1))
+    whole = prediction.crps(y)
+    monkeypatch.setattr("mpnp.inference.prediction.PAIRS_AT_ONCE", 2 * 64**2)
+    np.testing.assert_allclose(prediction.crps(y), whole, rtol=1e-12)
 
 
 def test_of_those_that_may_be_first_one_with_functions_is_chosen(model):

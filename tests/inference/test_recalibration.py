@@ -11,7 +11,7 @@ from mpnp import load
 from mpnp.errors import InputError
 from mpnp.inference.assess import cut_curves
 from mpnp.inference.model import FittedModel
-from mpnp.inference.recalibration import answer_cuts, learn_calibration, log_probs, recalibrate_if_better
+from mpnp.inference.recalibration import answer_cuts, learn_calibration, log_prob, recalibrate_if_better
 from mpnp.nn.likelihoods.calibration import Calibration
 
 CURVES = some_curves(30)
@@ -87,7 +87,7 @@ def test_it_is_kept_only_if_it_helps_on_curves_it_has_not_seen():
     model = fitted("canp", CURVES)
     cuts = cut_curves(CURVES, "random", max_rows=11, num_cuts=6, seed=0)
     better, report, answers = recalibrate_if_better(model, cuts)
-    assert len(answers) == len(cuts)
+    assert answers.loc.shape[1] == sum(len(cut[3]) for cut in cuts)
     assert (better.card.calibration is not None) == (report["after"] > report["before"])
     unchanged, nothing, _ = recalibrate_if_better(model, cuts[:2])
     assert unchanged is model and nothing is None
@@ -99,14 +99,10 @@ def test_halves_are_judged_as_models_with_the_calibration_of_the_other_half():
     _, report, _ = recalibrate_if_better(model, cuts)
     middle, scores = len(cuts) // 2, []
     for taught, judged in ((cuts[:middle], cuts[middle:]), (cuts[middle:], cuts[:middle])):
-        answers = answer_cuts(model, taught)
-        std, mean = (
-            np.concatenate([np.ravel(part) for part in parts])
-            for parts in zip(*((a.std, a.mean) for a in answers), strict=True)
-        )
-        error = np.concatenate([np.ravel(model.card.columns.encode_outputs(cut[3])) for cut in taught]) - mean
-        card = dataclasses.replace(model.card, calibration=learn_calibration(std, error))
-        scores += log_probs(card.columns, answer_cuts(FittedModel(model.network, card), judged), judged)
+        answer = answer_cuts(model, taught)
+        error = np.concatenate([np.ravel(model.card.columns.encode_outputs(cut[3])) for cut in taught]) - np.ravel(answer.mean)
+        card = dataclasses.replace(model.card, calibration=learn_calibration(np.ravel(answer.std), error))
+        scores.append(log_prob(card.columns, answer_cuts(FittedModel(model.network, card), judged), judged))
     np.testing.assert_allclose(report["after"], np.concatenate(scores).mean(), rtol=1e-3)
 
 

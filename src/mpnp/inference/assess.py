@@ -11,7 +11,7 @@ from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 
-__all__ = ["Cut", "assess", "cut_curves", "score_outputs"]
+__all__ = ["Cut", "assess", "cut_curves", "outcomes", "score_outputs"]
 
 Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """x and y of a context, then x and y of its target."""
@@ -32,11 +32,16 @@ def cut_curves(curves: Curves, context: str, *, max_rows: int, num_cuts: int, se
     return cuts
 
 
-def assess(columns: Schema, answers: Sequence[Predictive], cuts: Sequence[Cut]) -> dict[str, dict[str, Any]]:
-    """Mean scores of each output over the targets of all cuts, given predictions in the network's units."""
-    scores = [score_outputs(Prediction.decode(answer, columns), cut[3]) for answer, cut in zip(answers, cuts, strict=True)]
+def outcomes(cuts: Sequence[Cut]) -> Float[np.ndarray, "row output"]:
+    """The outputs of the targets of all cuts."""
+    return np.concatenate([y for _, _, _, y in cuts])
+
+
+def assess(columns: Schema, answer: Predictive, cuts: Sequence[Cut]) -> dict[str, dict[str, Any]]:
+    """Mean scores of each output over the targets of all cuts, given their prediction in the network's units."""
+    scores = score_outputs(Prediction.decode(answer, columns), outcomes(cuts))
     return {
-        name: {metric: _mean(np.concatenate([score[metric][:, output] for score in scores])) for metric in scores[0]}
+        name: {metric: _mean(values[:, output]) for metric, values in scores.items()}
         for output, name in enumerate(columns.outputs)
     }
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +25,24 @@ from mpnp.training.rundir import RunDirectory, load_core, load_model
 __all__ = ["describe_run"]
 
 
-def describe_run(directory: Path, plan: FitPlan) -> FittedModel:
-    """The best network of a run, with all that its card says."""
+def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) -> FittedModel:
+    """The best network of a run, with all that its card says. `tell` hears what is being done."""
     table, options = load_dataset(RunDirectory(directory).table), FitOptions(**plan.options)
     validation, test = (_held_out(table, part, options.held_out_contexts) for part in ("validation", "test"))
+    tell(f"scoring the network on {len(validation.cuts):,} validation and {len(test.cuts):,} test contexts")
     candidates = _candidates(directory, table, plan)
     if not validation.cuts:
         return candidates[0]
     model, compared = _best(candidates, validation)
     model, report, answers = recalibrate_if_better(model, validation.cuts)
-    tested = answer_cuts(model, test.cuts) if test.cuts else []
+    tested = answer_cuts(model, test.cuts) if test.cuts else None
     columns = model.card.columns
     scores: dict[str, Any] = {"validation": assess(columns, answers, validation.cuts), "recalibration": report}
-    if test.cuts:
+    if tested is not None:
         scores["test"] = assess(columns, tested, test.cuts)
-    rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed)
+    rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed, tell=tell)
     if rivals:
+        tell("scoring all forecasters on the same contexts")
         scores["leaderboard"] = compete(columns, rivals, validation, test, skipped, (answers, tested)).to_json()
     about = {**model.card.about, **compared, **scores}
     return FittedModel(

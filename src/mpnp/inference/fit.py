@@ -200,8 +200,7 @@ def unfinished_curves(out: str | Path) -> Curves:
 def _finish(directory: Path, plan: FitPlan, quiet: bool) -> FittedModel:
     """Train to the end from the last checkpoint, if any, then describe the model."""
     finish(plan.run, directory, quiet=quiet)
-    _tell("scoring on held-out tasks, and comparing with simple forecasts", quiet)
-    return describe_run(directory, plan)
+    return describe_run(directory, plan, lambda line: _tell(line, quiet))
 
 
 def _keep(model: FittedModel, out: Path) -> FittedModel:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard
 from mpnp.inference.designs import find_design
+from mpnp.inference.prediction import join
 from mpnp.inference.predictor import Predictor, Targets
 from mpnp.inference.resampler import FutureInputs, Resampler
 from mpnp.models.base import AbstractNeuralProcess
@@ -140,7 +141,7 @@ class RivalPredictor:
         points, places = read_points(self.columns, context), read_places(self.columns, np.asarray(x_target))
         starts = range(0, max(len(places.x), 1), TARGETS_AT_ONCE)
         chunks = [type(places)(*(part[start : start + TARGETS_AT_ONCE] for part in places)) for start in starts]
-        return _join([self.rival.predict(points, chunk) for chunk in chunks])
+        return join([self.rival.predict(points, chunk) for chunk in chunks])
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
         """Predict many tasks, one after another."""
@@ -257,8 +258,3 @@ def _thin(answer: Predictive, num: int) -> tuple[np.ndarray, np.ndarray]:
     """So many components, spread evenly over those of the answer or repeated."""
     chosen = ((np.arange(num) + 0.5) * len(answer.loc) / max(num, 1)).astype(int)
     return np.asarray(answer.loc)[chosen], np.asarray(answer.scale)[chosen]
-
-
-def _join(parts: Sequence[Predictive]) -> Predictive:
-    loc, scale = (np.concatenate(values, axis=1) for values in zip(*((part.loc, part.scale) for part in parts), strict=True))
-    return Predictive(loc, scale)

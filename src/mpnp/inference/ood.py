@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.inference.prediction import Prediction
+from mpnp.inference.prediction import Prediction, join
 from mpnp.inference.predictor import Predictor
 from mpnp.tables.columns import Schema
-from mpnp.tables.points import context_points, target_inputs
-from mpnp.tasks.task import PointSet
+from mpnp.tables.points import many_contexts, many_targets
 
 __all__ = ["half_scores"]
 
@@ -22,7 +21,7 @@ def half_scores(
     predictor: Predictor, columns: Schema, contexts: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> Float[np.ndarray, " context"]:
     """The test statistic of each context; none may be empty."""
-    given: list[PointSet] = []
+    given: list[tuple[np.ndarray, np.ndarray]] = []
     asked: list[np.ndarray] = []
     answers: list[np.ndarray] = []
     owner: list[int] = []
@@ -30,13 +29,15 @@ def half_scores(
         order = np.lexsort(x.T[::-1])  # the halves must not depend on the order of the rows
         for rows, others in ((order[::2], order[1::2]), (order[1::2], order[::2])):
             if len(others):  # a single row is predicted from an empty context
-                given.append(context_points(columns, x[rows], y[rows]))
-                asked.append(target_inputs(columns, x[others]))
+                given.append((x[rows], y[rows]))
+                asked.append(x[others])
                 answers.append(y[others])
                 owner.append(number)
-    total, count = np.zeros(len(contexts)), np.zeros(len(contexts))
-    for number, predictive, y in zip(owner, predictor.many(given, asked), answers, strict=True):
-        log_density = Prediction.decode(predictive, columns).marginal_log_prob(y)
-        total[number] += np.nansum(log_density)
-        count[number] += np.sum(~np.isnan(log_density))
+    if not given:
+        return np.zeros(len(contexts))
+    predictive = join(predictor.many(many_contexts(columns, given), many_targets(columns, asked)))
+    log_density = Prediction.decode(predictive, columns).marginal_log_prob(np.concatenate(answers))
+    of_row = np.repeat(owner, [len(y) for y in answers])
+    total = np.bincount(of_row, np.nansum(log_density, axis=1), minlength=len(contexts))
+    count = np.bincount(of_row, (~np.isnan(log_density)).sum(axis=1), minlength=len(contexts))
     return total / np.maximum(count, 1)

@@ -7,17 +7,17 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError
-from mpnp.inference.assess import Cut, cut_curves
+from mpnp.inference.assess import Cut, cut_curves, outcomes
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
-from mpnp.inference.prediction import Prediction
+from mpnp.inference.prediction import Prediction, join, select
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.options import require_seed
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
-from mpnp.tables.points import context_points, target_inputs
+from mpnp.tables.points import many_contexts, many_targets
 
-__all__ = ["answer_cuts", "learn_calibration", "log_probs", "mean_log_prob", "recalibrate", "recalibrate_if_better"]
+__all__ = ["answer_cuts", "halves", "learn_calibration", "log_prob", "mean_log_prob", "recalibrate", "recalibrate_if_better"]
 
 KNOTS = 24
 POINTS_PER_KNOT = 50
@@ -57,62 +57,58 @@ def recalibrate(model: FittedModel, curves: Curves, *, seed: int = 0) -> FittedM
     return _with_calibration(model, _learn(model.card.columns, answer_cuts(model.uncalibrated(), cuts), cuts))
 
 
-def recalibrate_if_better(
-    model: FittedModel, cuts: Sequence[Cut]
-) -> tuple[FittedModel, dict[str, float] | None, list[Predictive]]:
+def recalibrate_if_better(model: FittedModel, cuts: Sequence[Cut]) -> tuple[FittedModel, dict[str, float] | None, Predictive]:
     """The recalibrated model if it predicts held-out targets better, with both scores; else the model as it is.
 
     Each half of the cuts is scored with what the other half teaches. Cuts come curve by curve, so no curve is in both. The
-    predictions of the cuts on which the kept model is to be judged come last.
+    prediction of the cuts on which the kept model is to be judged comes last.
     """
     columns, plain = model.card.columns, answer_cuts(model.uncalibrated(), cuts)
-    middle = len(cuts) // 2
-    halves = slice(None, middle), slice(middle, None)
+    parts = halves(plain, cuts, len(cuts) // 2)
     try:
-        learnt = [_learn(columns, plain[half], cuts[half]) for half in halves]
+        learnt = [_learn(columns, *part) for part in parts]
         calibration = _learn(columns, plain, cuts)
     except InputError:  # too few points
         return model, None, plain
-    crossed = [_correct(answer, learnt[half]) for half in (1, 0) for answer in plain[halves[1 - half]]]
-    report = {
-        name: float(np.concatenate(log_probs(columns, answers, cuts)).mean())
-        for name, answers in (("before", plain), ("after", crossed))
-    }
+    crossed = join([_correct(answer, other) for (answer, _), other in zip(parts, learnt[::-1], strict=True)])
+    report = {name: float(log_prob(columns, answer, cuts).mean()) for name, answer in (("before", plain), ("after", crossed))}
     if report["after"] <= report["before"]:
         return model, report, plain
     return _with_calibration(model, calibration), report, crossed
 
 
-def answer_cuts(model: FittedModel, cuts: Sequence[Cut]) -> list[Predictive]:
-    """Predictions of the targets of all cuts, in the network's units."""
+def answer_cuts(model: FittedModel, cuts: Sequence[Cut]) -> Predictive:
+    """The prediction of the targets of all cuts, in the network's units."""
     columns = model.card.columns
-    contexts = [context_points(columns, x, y) for x, y, _, _ in cuts]
-    return model.predictor(NUM_SAMPLES).many(contexts, [target_inputs(columns, x) for _, _, x, _ in cuts])
+    contexts, targets = many_contexts(columns, [cut[:2] for cut in cuts]), many_targets(columns, [cut[2] for cut in cuts])
+    return join(model.predictor(NUM_SAMPLES).many(contexts, targets))
 
 
-def log_probs(columns: Schema, answers: Sequence[Predictive], cuts: Sequence[Cut]) -> list[Float[np.ndarray, " _"]]:
-    """Log densities of the observed targets of each cut."""
-    scores = [
-        np.ravel(Prediction.decode(answer, columns).marginal_log_prob(y))
-        for answer, (_, _, _, y) in zip(answers, cuts, strict=True)
-    ]
-    return [score[~np.isnan(score)] for score in scores]
+def halves(answer: Predictive, cuts: Sequence[Cut], middle: int) -> list[tuple[Predictive, Sequence[Cut]]]:
+    """The prediction of the cuts before the middle, and that of the others."""
+    num_points, num_rows = answer.loc.shape[1], len(outcomes(cuts))
+    end = len(outcomes(cuts[:middle])) * num_points // num_rows if middle else 0
+    return [(select(answer, slice(None, end)), cuts[:middle]), (select(answer, slice(end, None)), cuts[middle:])]
+
+
+def log_prob(columns: Schema, answer: Predictive, cuts: Sequence[Cut]) -> Float[np.ndarray, " point"]:
+    """Log densities of the observed targets of all cuts."""
+    scores = Prediction.decode(answer, columns).marginal_log_prob(outcomes(cuts))
+    return scores[~np.isnan(scores)]
 
 
 def mean_log_prob(model: FittedModel, cuts: Sequence[Cut]) -> float:
     """Mean log density of the targets of all cuts."""
-    return float(np.concatenate(log_probs(model.card.columns, answer_cuts(model, cuts), cuts)).mean())
+    return float(log_prob(model.card.columns, answer_cuts(model, cuts), cuts).mean())
 
 
-def _learn(columns: Schema, answers: Sequence[Predictive], cuts: Sequence[Cut]) -> Calibration:
-    """The calibration that these predictions teach."""
-    std = np.concatenate([np.ravel(answer.std) for answer in answers])
-    errors = [
-        np.ravel(columns.encode_outputs(y)) - np.ravel(answer.mean) for answer, (_, _, _, y) in zip(answers, cuts, strict=True)
-    ]
-    error = np.concatenate(errors)
+def _learn(columns: Schema, answer: Predictive, cuts: Sequence[Cut]) -> Calibration:
+    """The calibration that this prediction teaches."""
+    if not len(cuts):
+        raise InputError("recalibration needs held-out contexts")
+    error = np.ravel(columns.encode_outputs(outcomes(cuts))) - np.ravel(answer.mean)
     observed = ~np.isnan(error)
-    return learn_calibration(std[observed], error[observed])
+    return learn_calibration(np.ravel(answer.std)[observed], error[observed])
 
 
 def _correct(answer: Predictive, calibration: Calibration) -> Predictive:

@@ -1,16 +1,16 @@
 """Learn the rivals of a network, and score all of them on the same held-out contexts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.inference.assess import Cut, score_outputs
+from mpnp.inference.assess import Cut, outcomes, score_outputs
 from mpnp.inference.forecasters import COMPONENTS, RivalPredictor, mix
 from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing, learn_weights, rank
-from mpnp.inference.prediction import Prediction
-from mpnp.inference.recalibration import log_probs
+from mpnp.inference.prediction import Prediction, join
+from mpnp.inference.recalibration import halves, log_prob
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Points, Unsuitable
@@ -18,12 +18,12 @@ from mpnp.rivals.points import learning_points
 from mpnp.rivals.registry import RIVALS
 from mpnp.tables.columns import Schema
 from mpnp.tables.dataset import CurveDataset
-from mpnp.tables.points import context_points, target_inputs
+from mpnp.tables.points import many_contexts, many_targets
 
 __all__ = ["HeldOut", "choose", "compete", "learn_rivals"]
 
-Answers = dict[str, list[Predictive]]
-"""Of each forecaster, the prediction of each held-out context."""
+Answers = dict[str, Predictive]
+"""Of each forecaster, the prediction of the targets of all held-out contexts."""
 
 
 class HeldOut(NamedTuple):
@@ -33,11 +33,14 @@ class HeldOut(NamedTuple):
     curve: Int[np.ndarray, " context"]
 
 
-def learn_rivals(table: CurveDataset, names: Sequence[str], *, seed: int) -> tuple[dict[str, AbstractRival], dict[str, str]]:
+def learn_rivals(
+    table: CurveDataset, names: Sequence[str], *, seed: int, tell: Callable[[str], None]
+) -> tuple[dict[str, AbstractRival], dict[str, str]]:
     """The rivals that suit the training curves, and why the others do not."""
     curves: list[Points] = learning_points(table.columns, table.parts["train"])
     rivals, skipped = {}, {}
     for name in names:
+        tell(f"learning the rival '{name}': {RIVALS[name].title}")
         try:
             rivals[name] = RIVALS[name].learn(curves, context=table.context, seed=seed)
         except Unsuitable as reason:
@@ -51,21 +54,24 @@ def compete(
     validation: HeldOut,
     test: HeldOut,
     skipped: Mapping[str, str],
-    network: tuple[list[Predictive], list[Predictive]],
+    network: tuple[Predictive, Predictive | None],
 ) -> Leaderboard:
-    """The leaderboard. `network` has its predictions of both sets of contexts. Nothing is chosen on test contexts."""
-    answers, tested = (
-        {NETWORK: own, **_answer(rivals, columns, part)} for own, part in zip(network, (validation, test), strict=True)
-    )
-    stackable = all(answer.distribution == Gaussian() for answer in network[0][:1])
-    weights = _weights(answers, columns, validation, slice(None)) if stackable else {}
+    """The leaderboard. `network` has its predictions of both sets of contexts, the second None if there are no test contexts.
+
+    Nothing is chosen on test contexts.
+    """
+    own, of_test = network
+    answers: Answers = {NETWORK: own, **_answer(rivals, columns, validation)}
+    tested: Answers = {} if of_test is None else {NETWORK: of_test, **_answer(rivals, columns, test)}
+    stackable = own.distribution == Gaussian()
+    weights = _weights(answers, columns, validation.cuts) if stackable else {}
     stacks = _cross_fitted_stack(answers, columns, validation) if stackable else {}
     standings = _standings({**answers, **stacks}, columns, validation)
-    if test.cuts and weights:
+    if tested and weights:
         tested[STACK] = _stack(tested, weights)
     return Leaderboard(
         validation=standings,
-        test=_standings(tested, columns, test) if test.cuts else (),
+        test=_standings(tested, columns, test) if tested else (),
         best=choose([standing for standing in standings if standing.may_be_first], rivals, weights),
         weights=weights,
         skipped=dict(skipped),
@@ -85,48 +91,38 @@ def choose(leading: Sequence[Standing], rivals: Mapping[str, AbstractRival], wei
 
 
 def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: HeldOut) -> Answers:
-    contexts = [context_points(columns, x, y) for x, y, _, _ in held_out.cuts]
-    targets = [target_inputs(columns, x) for _, _, x, _ in held_out.cuts]
-    return {name: RivalPredictor(rival, columns).many(contexts, targets) for name, rival in rivals.items()}
+    contexts = many_contexts(columns, [cut[:2] for cut in held_out.cuts])
+    targets = many_targets(columns, [cut[2] for cut in held_out.cuts])
+    return {name: join(RivalPredictor(rival, columns).many(contexts, targets)) for name, rival in rivals.items()}
 
 
-def _weights(answers: Answers, columns: Schema, held_out: HeldOut, which: slice) -> dict[str, float]:
-    """Weights of the stack, learnt from some of the contexts."""
-    densities = {
-        name: np.concatenate(log_probs(columns, parts[which], held_out.cuts[which])) for name, parts in answers.items()
-    }
-    return learn_weights(densities, COMPONENTS)
+def _weights(answers: Answers, columns: Schema, cuts: Sequence[Cut]) -> dict[str, float]:
+    """Weights of the stack, learnt from these predictions."""
+    return learn_weights({name: log_prob(columns, answer, cuts) for name, answer in answers.items()}, COMPONENTS)
 
 
 def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Answers:
     """The stack as it is judged: each half of the curves is predicted with weights learnt from the other half."""
     middle = int(np.searchsorted(held_out.curve, (held_out.curve[-1] + 1) // 2))
-    halves = slice(0, middle), slice(middle, None)
     if not 0 < middle < len(held_out.cuts):  # a single curve cannot judge what it has taught
         return {}
-    stacked = []
-    for judged, taught in (halves, halves[::-1]):
-        weights = _weights(answers, columns, held_out, taught)
-        stacked += _stack({name: parts[judged] for name, parts in answers.items()}, weights)
-    return {STACK: stacked}
+    parts = {name: halves(answer, held_out.cuts, middle) for name, answer in answers.items()}
+    first, second = ({name: part[half][0] for name, part in parts.items()} for half in (0, 1))
+    crossed = (
+        _stack(first, _weights(second, columns, held_out.cuts[middle:])),
+        _stack(second, _weights(first, columns, held_out.cuts[:middle])),
+    )
+    return {STACK: join(crossed)}
 
 
-def _stack(answers: Answers, weights: Mapping[str, float]) -> list[Predictive]:
-    members = zip(*(answers[name] for name in weights), strict=True)
-    return [mix(parts, list(weights.values())) for parts in members]
+def _stack(answers: Answers, weights: Mapping[str, float]) -> Predictive:
+    return mix([answers[name] for name in weights], list(weights.values()))
 
 
 def _standings(answers: Answers, columns: Schema, held_out: HeldOut) -> tuple[Standing, ...]:
-    truths = [y for _, _, _, y in held_out.cuts]
-    scores = {
-        name: _pool([score_outputs(Prediction.decode(answer, columns), y) for answer, y in zip(parts, truths, strict=True)])
-        for name, parts in answers.items()
-    }
-    return rank(scores, np.repeat(held_out.curve, [len(y) for y in truths]), _scale(np.concatenate(truths)))
-
-
-def _pool(scores: Sequence[Mapping[str, np.ndarray]]) -> dict[str, Float[np.ndarray, "row output"]]:
-    return {metric: np.concatenate([part[metric] for part in scores]) for metric in scores[0]}
+    y = outcomes(held_out.cuts)
+    scores = {name: score_outputs(Prediction.decode(answer, columns), y) for name, answer in answers.items()}
+    return rank(scores, np.repeat(held_out.curve, [len(cut[3]) for cut in held_out.cuts]), _scale(y))
 
 
 def _scale(y: Float[np.ndarray, "row output"]) -> Float[np.ndarray, " output"]:
