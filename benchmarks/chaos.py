@@ -318,6 +318,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mpnp-chaos-") as folder:
         os.environ["MPNP_CACHE"] = str(Path(folder) / "programs")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # so that forks run the same code
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"  # compile fast
         FORKS.set_forkserver_preload(["chaos_child"])
         campaign = Campaign(Path(folder))
         campaign.run(cases(options.only, options.seed, options.replay), options.kills, options.minutes)
