@@ -102,7 +102,7 @@ def test_a_damaged_file_of_rivals_is_refused(rivals, tmp_path):
 
 
 ODD = {
-    "no numbers": lambda array: array[..., :0],
+    "no numbers": lambda array: np.zeros(0),
     "another shape": lambda array: np.zeros((3, 1)),
     "NaN": lambda array: np.full_like(array, np.nan, dtype=float),
     "huge": lambda array: np.full_like(array, 2**40, dtype=float),
