@@ -39,7 +39,8 @@ def _require_forecasts(rival: AbstractRival, places: Places) -> None:
     """Raise an error unless a rival forecasts each place, with and without a context: arrays may fit no rival."""
     observed = Points(*places, np.zeros(len(places.x)))
     for context in (observed.select([]), observed):
-        answer = rival.predict(context, places)
+        with np.errstate(all="ignore"):  # the answer is checked
+            answer = rival.predict(context, places)
         if answer.loc.shape[1:] != (len(places.x), 1) or not np.isfinite(answer.loc).all() or not (answer.scale > 0).all():
             raise ValueError(f"'{rival.kind}' forecasts no distributions")
 
