@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.errors import RunError, first_line, show, unknown_name
+from mpnp.errors import InputError, RunError, first_line, show, unknown_name
 from mpnp.inference.card import ModelCard
+from mpnp.options import require_count
 
 __all__ = ["NETWORK", "STACK", "Leaderboard", "Standing", "learn_weights", "rank", "read_leaderboard"]
 
@@ -79,6 +80,7 @@ class Leaderboard:
             raise ValueError("the weights of its stack do not sum to one")
         if not all(isinstance(text, str) for text in (*self.skipped, *self.skipped.values())):
             raise ValueError("its reasons to skip rivals are not texts")
+        require_count("num_contexts", self.num_contexts)
 
     def resolve(self, name: str) -> str:
         """The name of a forecaster, where 'best' may stand for the first."""
@@ -124,7 +126,7 @@ def read_leaderboard(card: ModelCard) -> Leaderboard | None:
     content = card.about.get("leaderboard")
     try:
         return None if content is None else Leaderboard.from_json(content)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, InputError) as error:
         raise RunError(f"the leaderboard of the model is damaged ({first_line(error)}); restore its card from a copy") from None
 
 

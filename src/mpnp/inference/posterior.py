@@ -303,6 +303,7 @@ class Posterior:
         """What a panel of one output shows."""
         from mpnp.plotting.posterior import PosteriorCurve
 
+        require_count("num_draws", num_draws, least=0)
         columns = self.columns
         if len(columns.inputs) != 1:
             raise InputError(f"only models with one input can be plotted, but this one has {len(columns.inputs)}; use predict")
