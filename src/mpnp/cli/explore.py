@@ -10,7 +10,7 @@ from mpnp.errors import InputError
 
 __all__ = ["add_arguments", "run"]
 
-DEFAULT_MODELS = ("canp-rbf-low", "mpanp-rbf", "cnp-rbf", "mpnp-rbf", "canp-matern-low", "mpanp-matern")
+DEFAULT_MODELS = ("canp-rbf-low", "mpanp-rbf", "tnp-rbf-low", "cnp-rbf", "mpnp-rbf", "canp-matern-low", "mpanp-matern")
 
 EPILOG = """\
 examples:

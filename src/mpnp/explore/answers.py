@@ -65,7 +65,7 @@ class Request:
         observed = ~np.isnan(y).all(axis=1)
         count = {name: _whole(content, name, *bounds) for name, bounds in _counts(outputs).items()}
         return Request(
-            model=model,
+            model=model.scaled_to(x[observed], y[observed]),
             part=_choice(content, "part", PARTS),
             x=x[observed],
             y=y[observed],

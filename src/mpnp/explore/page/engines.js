@@ -93,8 +93,9 @@ function runWorker() {
     return predictor;
   }
 
-  async function answer(predictor, request, show, isCancelled) {
+  async function answer(model, request, show, isCancelled) {
     const { x, y, grid, output, band, seed, draws, method, future } = request, points = x.map((value, i) => ({ x: value, y: y[i] }));
+    const predictor = model.scaledTo(points);
     const inputs = Array.from({ length: COARSE_GRID }, (_, i) => grid[0] + ((grid[1] - grid[0]) * i) / (COARSE_GRID - 1));
     const mixture = predictor.functions(points, inputs, MIXTURE, 0, output), tail = (1 - band) / 2;
     const { mean, quantiles: [low, high] } = predictor.summary(mixture, [tail, 1 - tail]);

@@ -55,7 +55,7 @@ class Panel {
 
   draw() {
     const { state, group } = this.page, { x, mean, low, high, draws = [], pseudo = [], exact, warnings = [] } = this.answer;
-    this.chart.frame(this.page.range.x, this.page.range.y, [group.input, group.outputs[state.output]], this.model.trained);
+    this.chart.frame(this.page.range.x, this.page.range.y, [group.input, group.outputs[state.output]], this.model.trained ?? this.page.range.x);
     this.chart.showPoints(this.page.visiblePoints().map(({ point }) => ({ x: point.x, y: point.y[state.output] })));
     if (!x) return;
     this.chart.band(x, low, high);
