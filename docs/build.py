@@ -105,7 +105,7 @@ def listing(folder: Path) -> str:
 def commands_page() -> str:
     """What every command says with `--help`."""
     parts = ["# Commands\n"]
-    for name, (_, text) in {"": ("", ""), **COMMANDS}.items():
+    for name in ("", *COMMANDS):
         command = [sys.executable, "-m", "mpnp", *name.split(), "--help"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "110"})
         parts.append(f"## mpnp {name}\n\n```text\n{done.stdout.replace('python -m mpnp', 'mpnp').strip()}\n```\n")

@@ -52,7 +52,7 @@ class Predictor:
     def predict(
         self, x: Any, y: Any, x_target: Any, *, quantiles: Sequence[float] = QUANTILES, num_samples: int = 32, seed: int = 0
     ) -> dict[str, Array]:
-        """Mean, standard deviation and quantiles of an observation at each target, given the observed points.
+        """Mean, standard deviation, its two parts, and quantiles of an observation at each target, given the observed points.
 
         Arrays have one row per target and one column per output; quantiles have a last axis of levels.
         """
@@ -64,6 +64,8 @@ class Predictor:
         return {
             "mean": loc.mean(axis=0),
             "std": np.sqrt(loc.var(axis=0) + (deviation**2).mean(axis=0)),
+            "between_std": loc.std(axis=0),
+            "within_std": np.sqrt((deviation**2).mean(axis=0)),
             "quantiles": np.stack([self._quantile(level, loc, scale) for level in levels], axis=-1),
         }
 

@@ -7,8 +7,8 @@
 const FAST = 150;
 
 class ServerEngine {
-  constructor(token) {
-    this.token = token;
+  constructor(token, path = "api/answer") {
+    [this.token, this.path] = [token, path];
     this.milliseconds = {};
   }
 
@@ -25,7 +25,7 @@ class ServerEngine {
   async post(request) {
     let answer;
     try {
-      answer = await fetch("api/answer", { method: "POST", headers: { "Content-Type": "application/json", "X-Token": this.token }, body: JSON.stringify(request) });
+      answer = await fetch(this.path, { method: "POST", headers: { "Content-Type": "application/json", "X-Token": this.token }, body: JSON.stringify(request) });
     } catch {
       throw new Error("the server does not answer; is 'mpnp explore' still running?");
     }
