@@ -7,6 +7,8 @@ import argparse
 import contextlib
 import re
 import tempfile
+import types
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
@@ -28,13 +30,15 @@ def main() -> None:
             Image.open(picture).convert("RGB").quantize(128).save(OUT / picture.name, optimize=True)
 
 
-def draw(folder: Path) -> list[Path]:
-    """Run all blocks of the page in one namespace; returns the pictures that they write to the folder."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "gallery.md").read_text(), flags=re.DOTALL)
+def draw(folder: Path, instead: Mapping[str, str] = types.MappingProxyType({})) -> list[Path]:
+    """Run all blocks of the page, with some texts replaced, in one namespace; returns the pictures in the folder."""
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "gallery.md").read_text(), flags=re.DOTALL))
+    for text, other in instead.items():
+        code = code.replace(text, other)
     (folder / "examples").symlink_to(ROOT / "examples")
     with matplotlib.rc_context({**STYLE, "savefig.dpi": 130}), contextlib.chdir(folder):
         matplotlib.use("agg")
-        exec("\n".join(blocks), {})
+        exec(code, {})
         plt.close("all")
     return sorted(folder.glob("*.png"))
 

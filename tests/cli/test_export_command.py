@@ -97,6 +97,7 @@ def test_what_an_export_cannot_answer_is_refused(exported, tables, arguments, me
     assert answer.code == 2 and message in answer.err and answer.err.count("\n") == 1
 
 
+@pytest.mark.filterwarnings("default::UserWarning")
 def test_an_export_warns_of_what_lies_outside_its_training_range(exported, tmp_path):
     (tmp_path / "at.csv").write_text("x\n1000\n")
     answer = call("predict", exported, "--at", tmp_path / "at.csv")

@@ -37,7 +37,7 @@ def predict_with_export(args: argparse.Namespace) -> None:
     require_levels(args.quantiles)
     predictor = _load(args.directory)
     columns = _columns(predictor, args)
-    frames = [_predict(predictor, columns, name, *tables, args) for name, *tables in _tasks(columns, args)]
+    frames = [_predict(predictor, columns, name, context, rows, args) for name, context, rows in _tasks(columns, args)]
     write_prediction(pd.concat(frames).sort_index(kind="stable"), args.out)
 
 
@@ -85,12 +85,13 @@ def _tasks(columns: "Schema", args: argparse.Namespace) -> "Iterator[tuple[str |
     def rows_of(frame: Any, name: str) -> Any:
         return frame[frame[columns.task].astype(str) == name] if frame is not None and columns.task in frame else frame
 
+    both = context is not None and columns.task in context and columns.task in at
     if args.task is not None:
         chosen = rows_of(at, args.task)
         if not len(chosen):
             raise InputError(f"no row has '{args.task}' in the column '{columns.task}' of {args.at}")
-        yield None, rows_of(context, args.task), chosen
-    elif columns.task in at and context is not None and columns.task in context:
+        yield args.task if both else None, rows_of(context, args.task), chosen
+    elif both:
         for name in at[columns.task].astype(str).unique():
             yield name, rows_of(context, name), rows_of(at, name)
     elif any(frame is not None and columns.task in frame and frame[columns.task].nunique() > 1 for frame in (context, at)):
@@ -115,7 +116,7 @@ def _predict(
         answer = predictor.predict(x, y, targets, quantiles=args.quantiles, num_samples=args.num_samples)
     except ValueError as error:
         raise InputError(str(error)) from None
-    table = {} if name is None else {columns.task: [name] * len(at)}
+    table: dict[str, Any] = {} if name is None else {columns.task: [name] * len(at)}
     table |= {column: at[column].to_numpy() for column in columns.inputs}
     for number, output in enumerate(columns.outputs):
         prefix = "" if len(columns.outputs) == 1 else f"{output}_"
