@@ -1,10 +1,12 @@
 """The package as users install it: a wheel, in an environment that has no source of mpnp."""
 
 import json
+import re
 import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 
 import pytest
 
@@ -55,6 +57,16 @@ def run(environment, *command):
 
 def test_the_wheel_is_small(wheel):
     assert wheel.stat().st_size < MOST_BYTES
+
+
+def test_the_extras_are_those_that_the_page_of_installation_lists(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        metadata = archive.read(name).decode()
+    listed = (line.split("|")[1] for line in (ROOT / "docs" / "install.md").read_text().splitlines() if line.startswith("| `"))
+    assert set(re.findall(r"^Provides-Extra: (.+)$", metadata, flags=re.MULTILINE)) == set(
+        re.findall(r"`(\w+)`", "".join(listed))
+    )
 
 
 def test_the_installed_package_has_its_models_and_its_page(environment, wheel):
