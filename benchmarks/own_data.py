@@ -115,27 +115,47 @@ def cover(model: FittedModel, cuts: Sequence[Cut]) -> dict[str, Any] | None:
 
 
 def tabulate(records: Sequence[dict[str, Any]]) -> str:
+    """What answers by default on each set, and every forecaster, on test tasks."""
+    header = ["set", "tasks", "answers", "log-likelihood, behind the first", "CRPS, behind the first",
+              "90% band covers", "maximum, mean covered"]  # fmt: skip
+    rows = []
+    for record in records:
+        about, best = record["about"], record["best"]
+        standing = next(row for row in about["leaderboard"]["test"] if row["name"] == best)
+        covered, crps = record["functionals"], record["crps"][best]
+        rows.append(
+            [record["set"], " + ".join(str(about["tasks"][part]) for part in ("train", "validation", "test")), best,
+             _gap(standing["behind"], standing["behind_error"], 3), _gap(crps["behind"], crps["behind_error"], 4),
+             f"{standing['coverage_90']:.1%}",
+             "" if covered is None else f"{covered['maximum']:.0%}, {covered['mean']:.0%} of {covered['contexts']}"]
+        )  # fmt: skip
+    return "\n".join([markdown(header, rows), "", tabulate_all(records)])
+
+
+def tabulate_all(records: Sequence[dict[str, Any]]) -> str:
     """One row per set and forecaster, on test tasks."""
-    header = [
-        "set, budget", "forecaster", "log-likelihood", "behind the first", "CRPS", "RMSE", "90% band covers",
-        "maximum, mean covered",
-    ]  # fmt: skip
+    header = ["set, budget", "forecaster", "log-likelihood", "CRPS", "RMSE", "90% band covers"]
     rows = []
     for record in records:
         about = record["about"]
-        budget = f"{record['set']}, {about['steps_done']:,} steps, {about['cpu_seconds']:,.0f} CPU-s"
+        budget = (
+            f"{record['set']}, {record['model']}, {about['steps_done']:,} steps, {about['cpu_seconds']:,.0f} CPU-s, "
+            f"{record['max_minutes']:g} minutes allowed"
+        )
         for standing in about["leaderboard"]["test"]:
             name = standing["name"]
-            chosen = f"**{name}** (chosen)" if name == record["best"] else name
-            functionals = record["functionals"].get("best" if name == record["best"] else name)
-            covered = "" if functionals is None else f"{functionals['maximum']:.0%}, {functionals['mean']:.0%}"
             rows.append(
-                [budget, chosen, f"{standing['log_likelihood']:.3f}",
-                 f"{standing['behind']:.3f} ± {standing['behind_error']:.3f}", f"{standing['crps']:.4f}",
-                 f"{standing['rmse']:.4f}", f"{standing['coverage_90']:.1%}", covered]
+                [budget, f"**{name}** (answers)" if name == record["best"] else name, f"{standing['log_likelihood']:.3f}",
+                 f"{standing['crps']:.4f}", f"{standing['rmse']:.4f}", f"{standing['coverage_90']:.1%}"]
             )  # fmt: skip
             budget = ""
     return markdown(header, rows)
+
+
+def _gap(behind: float, error: float, digits: int) -> str:
+    """How far behind the first, marked if it is more than one standard error."""
+    text = f"{behind:.{digits}f} ± {error:.{digits}f}"
+    return text if behind <= error else f"*{text}*"
 
 
 if __name__ == "__main__":
