@@ -8,7 +8,6 @@ these records may be judged there. Each set and model has one record in results/
 
 import argparse
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np

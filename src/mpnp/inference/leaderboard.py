@@ -17,7 +17,7 @@ NETWORK, STACK = "network", "stack"
 ITERATIONS = 200
 """Iterations of the EM algorithm for the weights of a stack, which converges in far fewer."""
 
-PRIOR_TASKS = 1.0
+PRIOR_TASKS = 0.5
 """Equal weights count as much as so many held-out tasks, so that few tasks cannot rule a member out."""
 
 Scores = Mapping[str, Float[np.ndarray, "row output"]]
