@@ -41,7 +41,7 @@ def functions():
 
     @jax.jit
     def draw(inputs, key):
-        completed = complete_contexts(ExactProcess(), PointSet.observed(X_CONTEXT, Y_CONTEXT), inputs, key=key)
+        completed = complete_contexts(ExactProcess(), PointSet.observed(X_CONTEXT, Y_CONTEXT), inputs, 60, key=key)
         return read_functions(ExactProcess(), completed, jnp.asarray(X_TARGET), key=key).loc[..., 0]
 
     return np.asarray(draw(inputs.astype(jnp.float32), jax.random.key(0)))
@@ -101,7 +101,7 @@ def test_the_chain_rule_predicts_each_point_from_those_before_it():
 def test_appending_a_point_is_encoding_all_points_anew(name):
     model, context = small_model(name), PointSet.observed(X_CONTEXT, Y_CONTEXT)
     inputs = jnp.asarray(spread_inputs(2, 4, -np.ones(1), np.ones(1), np.random.default_rng(1)), jnp.float32)
-    completed = eqx.filter_jit(complete_contexts)(model, context, inputs, key=jax.random.key(3))
+    completed = eqx.filter_jit(complete_contexts)(model, context, inputs, 4, key=jax.random.key(3))
     assert completed.mask.shape == (2, 7) and completed.mask.all()
     np.testing.assert_array_equal(completed.x[:, 3:], inputs)
     np.testing.assert_array_equal(completed.y[:, :3], np.broadcast_to(Y_CONTEXT, (2, 3, 1)))
