@@ -29,7 +29,7 @@ Evaluate = Callable[[np.ndarray], float]
 """Evaluates the function, with noise, at a point in the unit box."""
 
 Search = Callable[[Classic, int, Evaluate], tuple[np.ndarray, list[float]]]
-"""Runs one search with a seed. Returns the point it would recommend after each evaluation, and the CPU-seconds of each suggestion."""
+"""Runs one search with a seed. Returns its recommendation after each evaluation, and the CPU-seconds of each suggestion."""
 
 
 def unit_search(
@@ -189,10 +189,8 @@ def validate(name: str, functions: list[str], seeds: int) -> None:
         runs = [run_search(STRATEGIES[name][1], VALIDATION[function], 100 + seed) for seed in range(seeds)]
         final, time_taken = [run["regret"][-1] for run in runs], np.median([run["milliseconds"] for run in runs])
         half = [run["regret"][len(run["regret"]) // 2] for run in runs]
-        print(
-            f"{name:10} {function:24} {np.median(half):9.3g} {np.median(final):9.3g} {np.mean(final):9.3g} {time_taken:7.1f} ms",
-            flush=True,
-        )
+        numbers = f"{np.median(half):9.3g} {np.median(final):9.3g} {np.mean(final):9.3g}"
+        print(f"{name:10} {function:24} {numbers} {time_taken:7.1f} ms", flush=True)
 
 
 def tables() -> None:

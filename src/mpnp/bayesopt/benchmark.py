@@ -12,13 +12,9 @@ from tqdm import tqdm
 
 from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT, find_acquisition
 from mpnp.bayesopt.objectives import Objective, find_objective
+from mpnp.bayesopt.registry import find_strategy
 from mpnp.bayesopt.space import GRID, OutputScale, among, grid
-from mpnp.bayesopt.strategies import (
-    AbstractStrategy,
-    child_seed,
-    choose,
-    find_strategy,
-)
+from mpnp.bayesopt.strategies import AbstractStrategy, child_seed, choose
 from mpnp.bayesopt.surrogates import Seeds
 from mpnp.errors import InputError, RunError
 from mpnp.io.files import environment, read_json, write_json

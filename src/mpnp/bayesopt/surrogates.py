@@ -25,6 +25,9 @@ __all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate"
 SLOTS = (16, 48)
 """Context sizes that small loops are padded to. Few sizes, because compiling each program takes seconds."""
 
+TARGETS = 1_024
+"""Fewer candidates are padded to this number, that of a search in one dimension, so that it needs a single program."""
+
 Inputs = Float[np.ndarray, "loop point input"]
 Outputs = Float[np.ndarray, "loop point"]
 Candidates = Float[np.ndarray, "candidate input"]
@@ -96,13 +99,14 @@ class NeuralProcessSurrogate(AbstractSurrogate):
 
     def _predict(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds, num_samples: int) -> list[Prediction]:
         self._warn_large(x.shape[1])
-        columns = self.model.card.columns
+        columns, count = self.model.card.columns, len(candidates)
         y = columns.decode_outputs(z[..., None])
         slots = next((slots for slots in SLOTS if slots >= x.shape[1]), x.shape[1])
         contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self._in_domain(x), y, strict=True)]
-        targets = [target_inputs(columns, self._in_domain(candidates))] * len(contexts)
+        padded = np.resize(candidates, (max(count, TARGETS), candidates.shape[1]))
+        targets = [target_inputs(columns, self._in_domain(padded))] * len(contexts)
         answers = self.model.network_forecaster.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
-        return [Prediction.decode(answer, columns) for answer in answers]
+        return [Prediction.decode(jax.tree.map(lambda part: part[:, :count], answer), columns) for answer in answers]
 
     def _in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
         seen = self.model.card.seen

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from mpnp.bayesopt.registry import find_strategy
 from mpnp.bayesopt.space import OutputScale
-from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased, find_strategy
+from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 from mpnp.errors import InputError
 from mpnp.inference.model import FittedModel, OutsideRangeWarning

@@ -10,8 +10,9 @@ from optuna.search_space import intersection_search_space  # pyright: ignore[rep
 from optuna.study import Study  # pyright: ignore[reportMissingImports]
 from optuna.trial import FrozenTrial, TrialState  # pyright: ignore[reportMissingImports]
 
+from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT
 from mpnp.bayesopt.space import among, candidate_points, sobol_points
-from mpnp.bayesopt.strategies import EXPECTED_IMPROVEMENT, child_seed, choose
+from mpnp.bayesopt.strategies import child_seed, choose
 from mpnp.integrations.optuna.beliefs import find_belief
 from mpnp.integrations.optuna.space import Places, Space, require_numeric
 from mpnp.integrations.optuna.studies import cost, is_finished, require_one_objective
