@@ -4,6 +4,7 @@ from mpnp.bayesopt.auto import AutoSearch
 from mpnp.bayesopt.gaussian_process import GaussianProcess, Kernel, learn_kernel
 from mpnp.bayesopt.optimizer import Evaluation, Optimizer, StalledSearchWarning
 from mpnp.bayesopt.process_search import ProcessSearch
+from mpnp.bayesopt.resampling_surrogate import ResamplingSurrogate
 from mpnp.bayesopt.searching import FailedEvaluationWarning, Result, maximize, minimize
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 
@@ -16,6 +17,7 @@ __all__ = [
     "NeuralProcessSurrogate",
     "Optimizer",
     "ProcessSearch",
+    "ResamplingSurrogate",
     "Result",
     "StalledSearchWarning",
     "learn_kernel",

@@ -11,9 +11,10 @@ from jaxtyping import Float
 from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT
 from mpnp.bayesopt.history import History, Snap
 from mpnp.bayesopt.process_search import ProcessSearch, process_of
+from mpnp.bayesopt.resampling_surrogate import ResamplingSurrogate
 from mpnp.bayesopt.space import OutputScale
 from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased
-from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, NeuralProcessSurrogate, Outputs, Scores, Seeds
+from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
 from mpnp.inference.model import FittedModel, load
 
 __all__ = ["LEARNT", "AutoSearch"]
@@ -21,8 +22,8 @@ __all__ = ["LEARNT", "AutoSearch"]
 LEARNT: Mapping[int, str] = {1: "tnp-rbf-low"}
 """Packaged models to start with, by the number of inputs. A model for several inputs is one more row."""
 
-FIRST, FEWEST = 2, 4
-"""Points that both see before their first prediction is scored, and points before a hand-over."""
+FIRST, WINDOW = 2, 4
+"""Points that both see before their first prediction is scored, and the latest predictions that decide."""
 
 LOGGER = logging.getLogger(__name__)
 
@@ -30,17 +31,17 @@ LOGGER = logging.getLogger(__name__)
 class AutoSearch(AbstractStrategy):
     """Starts with a learnt model, if there is one with as many inputs, and hands over to a Gaussian process for good.
 
-    Both predict every evaluation from those before it. The process takes over once the sum of its log predictive densities is
-    the larger. `explanation` says who suggests, and why.
+    Both predict every evaluation from those before it. The process takes over once it has predicted the latest `WINDOW` of them
+    better, in log density. `explanation` says who suggests, and why.
     """
 
     def __init__(
         self, acquisition: str = EXPECTED_IMPROVEMENT, *, model: FittedModel | AbstractSurrogate | None = None
     ) -> None:
         self.acquisition, self.process = acquisition, ProcessSearch(acquisition)
-        self._given = NeuralProcessSurrogate(model) if isinstance(model, FittedModel) else model
+        self._given = ResamplingSurrogate(model) if isinstance(model, FittedModel) else model
         self._learnt: ModelBased | None = None
-        self.explanation = "no model has suggested a point yet"
+        self._explanation = "no model yet"
 
     def require_inputs(self, num_inputs: int) -> None:
         """Searches any box; a model that was given must have as many inputs."""
@@ -51,21 +52,25 @@ class AutoSearch(AbstractStrategy):
             self._learnt = ModelBased(_packaged(LEARNT[num_inputs]), self.acquisition)
 
     def suggest(self, history: History, snap: Snap, seed: int) -> Float[np.ndarray, " input"]:
-        learnt, count = self._learnt, 0
+        learnt = self._learnt
         if learnt is None:
             self._explain(f"the Gaussian process, because no learnt model has {history.x.shape[1]} inputs")
             return self.process.suggest(history, snap, seed)
-        lead = 0.0
-        for count in range(FIRST, len(history.x)):
-            lead += _lead(learnt.surrogate, history.before(count + 1))
-            if count + 1 >= FEWEST and lead < 0:
+        leads: list[float] = []
+        for count in range(FIRST + 1, len(history.x) + 1):
+            leads = [*leads, _lead(learnt.surrogate, history.before(count))][-WINDOW:]
+            if len(leads) == WINDOW and sum(leads) < 0:
                 self._explain(
-                    f"the Gaussian process, because after {count + 1} evaluations its predictions of them were better than the "
-                    f"learnt model's (by {-lead:.2g} in log density)"
+                    f"the Gaussian process, because it predicted evaluations {count - WINDOW + 1} to {count} better than the "
+                    f"learnt model (by {-sum(leads):.2g} in log density)"
                 )
                 return self.process.suggest(history, snap, seed)
-        self._explain("the learnt model, because it predicts this search's evaluations at least as well as a Gaussian process")
+        self._explain("the learnt model, because it predicts this search's latest evaluations as well as a Gaussian process")
         return learnt.suggest(history, snap, seed)
+
+    @property
+    def explanation(self) -> str:
+        return self._explanation
 
     def best(self, history: History) -> int:
         return self.process.best(history)
@@ -81,14 +86,14 @@ class AutoSearch(AbstractStrategy):
 
     def _explain(self, explanation: str) -> None:
         """Say who suggests, once for every change."""
-        if explanation != self.explanation:
-            self.explanation = explanation
+        if explanation != self._explanation:
+            self._explanation = explanation
             LOGGER.info("suggestions come from %s", explanation)
 
 
 @functools.cache
-def _packaged(name: str) -> NeuralProcessSurrogate:
-    return NeuralProcessSurrogate(load(name))
+def _packaged(name: str) -> ResamplingSurrogate:
+    return ResamplingSurrogate(load(name))
 
 
 def _lead(surrogate: AbstractSurrogate, history: History) -> float:

@@ -21,7 +21,7 @@ Score = Callable[[Points], Scores]
 Admissible = Callable[[Points], Bool[np.ndarray, " point"]]
 
 
-def worth(scores: Scores, admissible: Bool[np.ndarray, " point"]) -> Scores:
+def worth(scores: Float[np.ndarray, "*any"], admissible: Bool[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
     """Scores, with minus infinity at points that are out of the question; NaN ranks just above them."""
     # Scores of minus infinity must still rank above points that are out of the question.
     ranked = np.clip(np.nan_to_num(scores, nan=-np.inf), np.finfo(float).min, None)
@@ -30,8 +30,8 @@ def worth(scores: Scores, admissible: Bool[np.ndarray, " point"]) -> Scores:
 
 def climb(
     score: Score, points: Points, scores: Scores, admissible: Admissible, snap: Snap, rng: np.random.Generator
-) -> tuple[Float[np.ndarray, " input"], float]:
-    """Improve the best points by random steps, all at once, and return the best of all with its score.
+) -> Float[np.ndarray, " input"]:
+    """Improve the best points by random steps, all at once, and return the best of all.
 
     `scores` are those of `points`, as `worth` gives them.
     """
@@ -47,5 +47,4 @@ def climb(
         better = reached[rows, best] > height
         here = np.where(better[:, None], tried.reshape(len(here), NUM_STEPS, -1)[rows, best], here)
         height = np.where(better, reached[rows, best], height)
-    top = int(np.argmax(height))
-    return here[top], float(height[top])
+    return here[np.argmax(height)]

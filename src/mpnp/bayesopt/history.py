@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float
 
-from mpnp.bayesopt.feasibility import admits
+from mpnp.bayesopt.feasibility import admits, success_probability
 from mpnp.bayesopt.space import same_point
 
 __all__ = ["History", "Snap", "anywhere"]
@@ -53,12 +53,16 @@ class History:
 
     def unknown(self, points: Points) -> Bool[np.ndarray, " point"]:
         """Mask of points that are neither evaluated nor pending."""
-        return ~same_point(points[:, None], self.known).any(axis=1)
+        return np.logical_not(same_point(points[:, None], self.known).any(axis=-1))
 
     def admissible(self, points: Points) -> Bool[np.ndarray, " point"]:
         """Mask of unknown points that are neither next to a pending one nor surrounded by failures."""
-        apart = (np.abs(points[:, None] - self.pending) > APART).any(axis=-1).all(axis=1)
-        return self.unknown(points) & apart & admits(points, self.x, self.failed)
+        beside = (np.abs(points[:, None] - self.pending) <= APART).all(axis=-1).any(axis=-1)
+        return self.unknown(points) & ~beside & admits(points, self.x, self.failed)
+
+    def success_probability(self, points: Points) -> Float[np.ndarray, " point"]:
+        """Probability that evaluations there succeed."""
+        return success_probability(points, self.x, self.failed)
 
     def uncrowded(self, points: Points) -> Bool[np.ndarray, " point"]:
         """Mask of admissible points with few evaluations around."""

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri  # pyright: ignore[reportAttributeAccessIssue]
 
 __all__ = ["Matern", "MaternFit", "fit_matern"]
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from jaxtyping import Float
@@ -64,8 +64,8 @@ class Optimizer:
         bounds: Any = None,
         *,
         acquisition: str = EXPECTED_IMPROVEMENT,
-        num_initial: int | None = None,
-        seed: int = 0,
+        num_initial: SupportsIndex | None = None,
+        seed: SupportsIndex = 0,
     ) -> None:
         self.box = Box.read(bounds)
         num_initial = self.box.num_inputs + 2 if num_initial is None else num_initial
@@ -92,10 +92,10 @@ class Optimizer:
 
     @property
     def explanation(self) -> str:
-        """Which model suggests, and why."""
-        return self.strategy.explanation
+        """Which model made the latest suggestion, and why."""
+        return f"suggestions come from {self.strategy.explanation}"
 
-    def ask(self, n: int | None = None) -> Point | Points:
+    def ask(self, n: SupportsIndex | None = None) -> Point | Points:
         """Suggest the point to evaluate next, or a matrix of `n` points. Never repeats a suggested or observed point.
 
         Suggestions are made one after another, each of which takes those before and all pending ones into account: the model
@@ -104,7 +104,7 @@ class Optimizer:
         if n is None:
             return self._ask()
         require_count("n", n)
-        return np.stack([self._ask() for _ in range(n)])
+        return np.stack([self._ask() for _ in range(int(n))])
 
     def tell(self, x: Any, y: Any) -> None:
         """Report the output at a point, or one output for each row of a matrix of points.

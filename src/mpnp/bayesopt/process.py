@@ -62,10 +62,10 @@ class FittedProcess(AbstractSurrogate):
 
     def log_density(self, point: Float[np.ndarray, " input"], y: float) -> float:
         """Log predictive density of an observation."""
-        mean, std = (float(part[0]) for part in self.at(point[None]))
+        output, (mean, std) = np.asarray([y]), self.at(point[None])
         variance = std**2 + self.kernel.noise**2
-        surprise = (float(self.warp.apply(np.asarray(y))) - mean) ** 2 / variance
-        return float(self.warp.log_slope(np.asarray(y))) - (surprise + np.log(2 * np.pi * variance)) / 2
+        surprise = (self.warp.apply(output) - mean) ** 2 / variance
+        return float((self.warp.log_slope(output) - (surprise + np.log(2 * np.pi * variance)) / 2)[0])
 
     def moments(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> tuple[Scores, Scores]:
         mean, std = self.at(candidates)

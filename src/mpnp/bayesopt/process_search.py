@@ -46,28 +46,43 @@ class ProcessSearch(AbstractStrategy):
     def suggest(self, history: History, snap: Snap, seed: int) -> Float[np.ndarray, " input"]:
         process = process_of(history).believing(history.pending)
         candidates = snap(candidate_points(history.x.shape[1], history.best, [seed]))
+        if self.acquisition == LOG_IMPROVEMENT:
+            return self._improve(process, history, candidates, snap, seed)
 
         def score(points: Points) -> Float[np.ndarray, " point"]:
             return self._score(process, points, seed)
 
         scores = worth(score(candidates), history.allowed(candidates, history.admissible(candidates)))
-        if self.acquisition == LOG_IMPROVEMENT:
-            starts = candidates[np.argsort(-scores, kind="stable")[:NUM_POLISHED]]
-            polished = snap(np.stack([_polish(process, start) for start in starts]))
-            candidates = np.concatenate([candidates, polished])
-            scores = np.concatenate([scores, worth(score(polished), history.admissible(polished))])
-            best = int(np.argmax(scores))
-            if _is_settled(process, scores[best]):
-                mean, std = process.at(candidates)
-                elsewhere = history.allowed(candidates, history.uncrowded(candidates))
-                return candidates[np.argmax(worth(OPTIMISM * std - mean, elsewhere))]
-            return candidates[best]
-        return climb(score, candidates, scores, history.admissible, snap, np.random.default_rng([seed, 2]))[0]
+        if not find_acquisition(self.acquisition).climbs:
+            return candidates[np.argmax(scores)]
+        return climb(score, candidates, scores, history.admissible, snap, np.random.default_rng([seed, 2]))
+
+    def _improve(
+        self, process: FittedProcess, history: History, candidates: Points, snap: Snap, seed: int
+    ) -> Float[np.ndarray, " input"]:
+        """Maximise the expected improvement where an evaluation may fail: its product with the probability of success."""
+
+        def score(points: Points) -> Float[np.ndarray, " point"]:
+            return self._score(process, points, seed) + np.log(history.success_probability(points))
+
+        scores = worth(score(candidates), history.allowed(candidates, history.admissible(candidates)))
+        polished = snap(np.stack([_polish(process, start) for start in candidates[np.argsort(-scores)[:NUM_POLISHED]]]))
+        candidates = np.concatenate([candidates, polished])
+        scores = np.concatenate([scores, worth(score(polished), history.admissible(polished))])
+        if _is_settled(process, scores.max()):
+            mean, std = process.at(candidates)
+            elsewhere = history.allowed(candidates, history.uncrowded(candidates))
+            return candidates[np.argmax(worth(OPTIMISM * std - mean, elsewhere))]
+        return candidates[np.argmax(scores)]
 
     def best(self, history: History) -> int:
         """The point with the lowest posterior mean, or without noise that with the lowest output."""
         process = process_of(history)
         return int(np.argmin(history.y if process.kernel.noise < NOISELESS else process.fitted_means))
+
+    @property
+    def explanation(self) -> str:
+        return "the Gaussian process that was chosen"
 
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         pairs = zip(x, z, seeds, strict=True)

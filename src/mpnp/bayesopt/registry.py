@@ -8,10 +8,11 @@ from mpnp.bayesopt.acquisition import find_acquisition
 from mpnp.bayesopt.auto import AutoSearch
 from mpnp.bayesopt.gaussian_process import pretrained_process
 from mpnp.bayesopt.process_search import ProcessSearch
+from mpnp.bayesopt.resampling_surrogate import ResamplingSurrogate
 from mpnp.bayesopt.strategies import RANDOM, AbstractStrategy, ModelBased, RandomSearch
-from mpnp.bayesopt.surrogates import AbstractSurrogate, NeuralProcessSurrogate
+from mpnp.bayesopt.surrogates import AbstractSurrogate
 from mpnp.errors import InputError, show
-from mpnp.inference.model import NUM_SAMPLES, FittedModel, load
+from mpnp.inference.model import FittedModel, load
 
 __all__ = ["AUTO", "FITTED_PROCESS", "PRETRAINED_PROCESS", "STRATEGIES", "find_strategy"]
 
@@ -26,10 +27,12 @@ STRATEGIES: dict[str, Callable[[str], AbstractStrategy]] = {
 """Strategies for an acquisition, by name. Any other name is that of a model."""
 
 
-def find_strategy(model: Any, acquisition: str, *, num_samples: int = NUM_SAMPLES) -> AbstractStrategy:
+def find_strategy(
+    model: Any, acquisition: str, *, read: Callable[[FittedModel], AbstractSurrogate] = ResamplingSurrogate
+) -> AbstractStrategy:
     """Make a strategy from a name of `STRATEGIES`, a model, its directory or name, or a surrogate; leave a strategy as it is.
 
-    `num_samples` is the number of function samples that represent the posterior of a model; surrogates have their own.
+    `read` makes the surrogate of a model.
     """
     find_acquisition(acquisition)
     if isinstance(model, AbstractStrategy):
@@ -45,4 +48,4 @@ def find_strategy(model: Any, acquisition: str, *, num_samples: int = NUM_SAMPLE
             f"model must be a loaded model, the directory or name of one, or one of {', '.join(map(repr, STRATEGIES))}; "
             f"got {show(model)}"
         )
-    return ModelBased(NeuralProcessSurrogate(model, num_samples=num_samples), acquisition)
+    return ModelBased(read(model), acquisition)

@@ -3,7 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from jaxtyping import Float
@@ -41,10 +41,10 @@ def minimize(
     bounds: Any,
     *,
     model: Any = AUTO,
-    num_iterations: int = 30,
+    num_iterations: SupportsIndex = 30,
     acquisition: str = EXPECTED_IMPROVEMENT,
-    num_initial: int | None = None,
-    seed: int = 0,
+    num_initial: SupportsIndex | None = None,
+    seed: SupportsIndex = 0,
     callback: Callable[[Optimizer], object] | None = None,
 ) -> Result:
     """Minimise `f` within the bounds by `num_initial` + `num_iterations` evaluations.
@@ -61,7 +61,7 @@ def minimize(
         if not callable(function):
             raise InputError(f"{name} must be a function, got {show(function)}")
     optimizer = Optimizer(model, bounds, acquisition=acquisition, num_initial=num_initial, seed=seed)
-    for _ in range(optimizer.num_initial + num_iterations):
+    for _ in range(optimizer.num_initial + int(num_iterations)):
         x = optimizer.ask()
         optimizer.tell(x, _evaluate(f, x))
         if callback is not None:

@@ -34,6 +34,11 @@ class AbstractStrategy(abc.ABC):
     def best(self, history: History) -> int:
         """Index of the evaluation believed to be the best."""
 
+    @property
+    @abc.abstractmethod
+    def explanation(self) -> str:
+        """Who suggests, and why."""
+
     @abc.abstractmethod
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         """Scores of the candidates for each loop, as the paper's study chooses. Higher is better."""
@@ -68,10 +73,16 @@ class ModelBased(AbstractStrategy):
 
         candidates = snap(candidate_points(history.x.shape[1], history.best, [seed]))
         scores = worth(score(candidates), history.allowed(candidates, history.uncrowded(candidates)))
-        return climb(score, candidates, scores, history.uncrowded, snap, np.random.default_rng([seed, 2]))[0]
+        if not find_acquisition(self.acquisition).climbs:
+            return candidates[np.argmax(scores)]
+        return climb(score, candidates, scores, history.uncrowded, snap, np.random.default_rng([seed, 2]))
 
     def best(self, history: History) -> int:
         return int(np.argmin(history.y))
+
+    @property
+    def explanation(self) -> str:
+        return "the model that was chosen"
 
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         return find_acquisition(self.acquisition).scores(self.surrogate, x, z, candidates, seeds)
@@ -95,6 +106,10 @@ class RandomSearch(AbstractStrategy):
 
     def best(self, history: History) -> int:
         return int(np.argmin(history.y))
+
+    @property
+    def explanation(self) -> str:
+        return "chance, which learns nothing"
 
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         return np.stack([np.random.default_rng(seed).random(len(candidates)) for seed in seeds])

@@ -20,7 +20,7 @@ from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points
 from mpnp.tables.points import context_points, target_inputs
 
-__all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate", "Outputs", "Scores", "Seeds"]
+__all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate", "Outputs", "Scores", "Seeds", "context_slots"]
 
 SLOTS = (16, 48)
 """Context sizes that small loops are padded to. Few sizes, because compiling each program takes seconds."""
@@ -101,14 +101,15 @@ class NeuralProcessSurrogate(AbstractSurrogate):
         self._warn_large(x.shape[1])
         columns, count = self.model.card.columns, len(candidates)
         y = columns.decode_outputs(z[..., None])
-        slots = next((slots for slots in SLOTS if slots >= x.shape[1]), x.shape[1])
-        contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self._in_domain(x), y, strict=True)]
+        slots = context_slots(x.shape[1])
+        contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self.in_domain(x), y, strict=True)]
         padded = np.resize(candidates, (max(count, TARGETS), candidates.shape[1]))
-        targets = [target_inputs(columns, self._in_domain(padded))] * len(contexts)
+        targets = [target_inputs(columns, self.in_domain(padded))] * len(contexts)
         answers = self.model.network_forecaster.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
         return [Prediction.decode(jax.tree.map(lambda part: part[:, :count], answer), columns) for answer in answers]
 
-    def _in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
+    def in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
+        """Map the unit box to the input range of the training data."""
         seen = self.model.card.seen
         return seen.low + unit * (seen.high - seen.low)
 
@@ -121,3 +122,8 @@ class NeuralProcessSurrogate(AbstractSurrogate):
                 LargeContextWarning,
                 stacklevel=5,
             )
+
+
+def context_slots(num_points: int) -> int:
+    """The number of slots that a context of this size is padded to."""
+    return next((slots for slots in SLOTS if slots >= num_points), num_points)
