@@ -45,6 +45,7 @@ class AutoSearch(AbstractStrategy):
 
     def require_inputs(self, num_inputs: int) -> None:
         """Searches any box; a model that was given must have as many inputs."""
+        self._learnt = None
         if self._given is not None:
             self._given.require_inputs(num_inputs)
             self._learnt = ModelBased(self._given, self.acquisition)
