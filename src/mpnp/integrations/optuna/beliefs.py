@@ -2,6 +2,7 @@
 
 import abc
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mpnp.inference.model import FittedModel, OutsideRangeWarning
 from mpnp.integrations.optuna.space import Places, Space
 from mpnp.integrations.optuna.studies import COST, STUDY
 
-__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "find_belief"]
+__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "find_belief", "suggest_in_units"]
 
 BEYOND = 0.2
 """Fraction of the range of past studies by which a box may exceed it without a warning."""
@@ -90,19 +91,7 @@ class OfStudies(AbstractBelief):
             )
 
     def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
-        box, seeds = space.box, np.asarray([seed], np.uint32)
-        best = history.best if len(history.x) else np.full(box.num_inputs, 0.5)
-        unit = space.snap(candidate_points(box.num_inputs, best, [seed]))
-        allowed = history.allowed(unit, history.admissible(unit))
-        candidates, x, pending = (self.inputs(box.from_unit(part)) for part in (unit, history.x, history.pending))
-        z = self.scale(history.y[None]).apply(history.y[None])
-        if not len(history.x):  # no cost to improve on yet
-            expected, _ = self.strategy.surrogate.moments(x[None], z, candidates, seeds)
-            return unit[int(np.argmax(worth(-expected[0], allowed)))]
-        # Running trials get the mean cost so far, which leads new trials elsewhere.
-        x = np.concatenate([x, pending])
-        z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
-        return unit[int(choose(self.strategy, x[None], z, candidates, ~allowed[None], seeds)[0])]
+        return suggest_in_units(self.strategy, self.inputs, self.scale, space, history, seed)
 
     def inputs(self, places: Places) -> Places:
         """Points as the surrogate reads them: as fractions of the training range."""
@@ -113,6 +102,33 @@ class OfStudies(AbstractBelief):
         """The scale of the studies that the model has learnt from."""
         y, loops = self.card.columns.output_scale, np.ones((len(costs), 1))
         return OutputScale(y.shift * loops, y.scale * loops)
+
+
+def suggest_in_units(
+    strategy: ModelBased,
+    inputs: Callable[[Places], Places],
+    scale: Callable[[Costs], OutputScale],
+    space: Space,
+    history: History,
+    seed: int,
+) -> Float[np.ndarray, " column"]:
+    """The best candidate under a strategy that reads points and costs in units of its own.
+
+    Without any costs yet, it is that of the lowest expected cost.
+    """
+    box, seeds = space.box, np.asarray([seed], np.uint32)
+    best = history.best if len(history.x) else np.full(box.num_inputs, 0.5)
+    unit = space.snap(candidate_points(box.num_inputs, best, [seed]))
+    allowed = history.allowed(unit, history.admissible(unit))
+    candidates, x, pending = (inputs(box.from_unit(part)) for part in (unit, history.x, history.pending))
+    z = scale(history.y[None]).apply(history.y[None])
+    if not len(history.x):
+        expected, _ = strategy.surrogate.moments(x[None], z, candidates, seeds)
+        return unit[int(np.argmax(worth(-expected[0], allowed)))]
+    # Running trials get the mean cost so far, which leads new trials elsewhere.
+    x = np.concatenate([x, pending])
+    z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
+    return unit[int(choose(strategy, x[None], z, candidates, ~allowed[None], seeds)[0])]
 
 
 def find_belief(model: Any, acquisition: str) -> AbstractBelief:
