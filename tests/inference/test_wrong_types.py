@@ -13,7 +13,7 @@ from mpnp.inference.predictor import Predictor
 from mpnp.tables.curves import Curves
 from mpnp.tables.split import split_curves
 from mpnp.training.evaluate import evaluate_run
-from mpnp.bayesopt.optimizer import Optimizer, minimize
+from mpnp.bayesopt import Optimizer, minimize
 
 model = mpnp.load("cnp-rbf")
 curves = Curves.from_pairs([([0.0, 1.0, 2.0], [0.1, 0.2, 0.3])] * 8)
@@ -40,6 +40,7 @@ calls = {
         lambda value: posterior.functional(max, [0.5], n=value),
         lambda value: posterior.to_arviz([0.5], value),
         lambda value: posterior.plot(num_draws=value),
+        lambda value: Optimizer("random", (0, 1)).ask(value),
     ],
     "count": [lambda value: choose_pixels(4, 4, value, 0)],
     "x_dim": [lambda value: mpnp.build("cnp", key=jax.random.key(0), x_dim=value)],
