@@ -1,23 +1,24 @@
 """Kill commands at random moments, resume them, and check that nothing is lost and that the result is that of an unkilled run.
 
-    python benchmarks/chaos.py                      at least 100 kills over train, fit, bayesopt and reproduce
+    python benchmarks/chaos.py                      at least 100 kills over all workloads
     python benchmarks/chaos.py --kills 10 --minutes 5 --seed 3      a part of a campaign, from the cases of seed 3 on
     python benchmarks/chaos.py --only train fit
     python benchmarks/chaos.py --replay fit-17      one case again, as printed by a failure
 
 Half of the kills come just before a change of a file, which replays exactly; the others come after a random time. After each
 kill, finished results must still be there; at the end, all files must be those of a straight run up to times, no other file may
-be left, and no process may have printed a traceback.
+be left, and no process may have printed a traceback. Commands run in forks of a process that has imported everything, so that a
+case takes seconds and kills come while commands work.
 """
 
 import argparse
 import dataclasses
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,15 +26,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
-from chaos_child import changes_file
+from chaos_child import changes_file, printed_file, run_killed
 
 import mpnp
 from mpnp.errors import MpnpError
 from mpnp.io.files import environment, write_json
 from mpnp.io.tensors import load_named
 
-CHILD = Path(__file__).with_name("chaos_child.py")
+FORKS = multiprocessing.get_context("forkserver")
 MOST_KILLS = 4
 """Kills of one case, at most; then the command is left alone until it ends."""
 
@@ -64,6 +66,8 @@ class Workload:
     """Arguments to start or continue in a directory; empty once there is nothing left to do."""
     finished: Callable[[Path], dict[str, Any]]
     """The finished results in a directory: a later kill must neither remove nor change any of them."""
+    begins_with: str | None = None
+    """The workload whose straight run it continues."""
 
 
 def train_command(place: Path) -> list[str]:
@@ -84,6 +88,20 @@ def fit_command(place: Path) -> list[str]:
     return ["fit", str(place.with_name("table.csv")), "--model", "mpnp", *SIZES, *TABLE, "--out", str(out)]
 
 
+def update_command(place: Path) -> list[str]:
+    """Update the model of the straight fit, or resume the update; nothing once it is finished."""
+    out = place / "model"
+    if (out / "card.json").exists() or (out / "training" / "plan.json").exists():
+        return fit_command(place)
+    sizes = ["--steps=20", "--batch-size=4", *TABLE]
+    return ["fit", str(place.with_name("table.csv")), "--update", str(fitted(place)), *sizes, "--quiet", "--out", str(out)]
+
+
+def fitted(place: Path) -> Path:
+    """The model of the straight fit."""
+    return place.with_name("fit") / "model"
+
+
 def bayesopt_command(place: Path) -> list[str]:
     """Run a small study; completed records are skipped."""
     sizes = ["--trials", "2", "--iterations", "2", "--num-samples", "2", "--quiet"]
@@ -98,12 +116,17 @@ def reproduce_command(place: Path) -> list[str]:
 
 def loaded_model(place: Path) -> dict[str, Any]:
     """The weights of a finished model, as they load."""
-    if not (place / "model" / "card.json").exists():
-        return {}
-    network = mpnp.load(place / "model").network
-    import jax
+    return {"model": weights(place / "model")} if (place / "model" / "card.json").exists() else {}
 
-    return {"model": [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(network)]}
+
+def loaded_models(place: Path) -> dict[str, Any]:
+    """The weights of a finished update, and of the model that it must not change."""
+    return {"updated": weights(fitted(place)), **loaded_model(place)}
+
+
+def weights(model: Path) -> list[bytes]:
+    """The weights of a model."""
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(mpnp.load(model).network)]
 
 
 def json_records(place: Path) -> dict[str, Any]:
@@ -116,6 +139,7 @@ def json_records(place: Path) -> dict[str, Any]:
 WORKLOADS = {
     "train": Workload(train_command, lambda place: {}),
     "fit": Workload(fit_command, loaded_model),
+    "update": Workload(update_command, loaded_models, begins_with="fit"),
     "bayesopt": Workload(bayesopt_command, json_records),
     "reproduce": Workload(reproduce_command, json_records),
 }
@@ -123,19 +147,16 @@ WORKLOADS = {
 
 def run_child(arguments: list[str], place: Path, *, change: int = 0, seconds: float | None = None) -> int:
     """Run a command, killed before a change of a file or after some seconds, and return its exit code."""
-    command = [sys.executable, str(CHILD), str(change), str(place), *arguments]
-    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # so that it runs the same code
-    process = subprocess.Popen(
-        command, cwd=place.parent, env=paths, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        printed, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
+    process = FORKS.Process(target=run_killed, args=(change, place, arguments))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
         process.kill()
-        printed, _ = process.communicate()
-    if "Traceback" in printed or process.returncode not in (0, -signal.SIGKILL):
-        raise ChaosError(f"exit code {process.returncode} of 'mpnp {' '.join(arguments)}': {printed.strip()}")
-    return process.returncode
+        process.join()
+    printed = printed_file(place).read_text()
+    if "Traceback" in printed or process.exitcode not in (0, -signal.SIGKILL):
+        raise ChaosError(f"exit code {process.exitcode} of 'mpnp {' '.join(arguments)}': {printed.strip()}")
+    return process.exitcode
 
 
 def contents(place: Path) -> dict[str, Any]:
@@ -252,12 +273,17 @@ class Campaign:
             if self.kills >= kills or self.minutes > minutes:
                 break
 
+    def _straight(self, name: str) -> Straight:
+        if name not in self.straight:
+            if (first := WORKLOADS[name].begins_with) is not None:
+                self._straight(first)
+            self.straight[name] = run_straight(WORKLOADS[name], self.folder / name)
+        return self.straight[name]
+
     def _run_case(self, case: str) -> None:
         name = case.rpartition("-")[0]
-        if name not in self.straight:
-            self.straight[name] = run_straight(WORKLOADS[name], self.folder / name)
         try:
-            kills = run_case(WORKLOADS[name], self.straight[name], self.folder / case, case)
+            kills = run_case(WORKLOADS[name], self._straight(name), self.folder / case, case)
             self.kills += kills
             print(f"{case}: {kills} kills, ends like a straight run", flush=True)
         except (ChaosError, MpnpError, ValueError) as error:
@@ -291,6 +317,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mpnp-chaos-") as folder:
         os.environ["MPNP_CACHE"] = str(Path(folder) / "programs")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # so that forks run the same code
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"  # compile fast
+        FORKS.set_forkserver_preload(["chaos_child"])
         campaign = Campaign(Path(folder))
         campaign.run(cases(options.only, options.seed, options.replay), options.kills, options.minutes)
     if options.out is not None:

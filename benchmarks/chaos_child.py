@@ -1,8 +1,7 @@
 """Run one `mpnp` command that is killed just before its n-th change of files in a directory: a kill that can be replayed.
 
-    python benchmarks/chaos_child.py N DIRECTORY train --model cnp --out DIRECTORY/run
-
-With N = 0 it is not killed. The number of changes is written to DIRECTORY with the suffix `.changes`.
+Importing this imports what all commands need, once for all forks. Nothing may compute here: a fork of a process with threads
+that compute may never end.
 """
 
 import os
@@ -12,6 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mpnp.bayesopt.benchmark
+import mpnp.cli.bayesopt
+import mpnp.cli.fit
+import mpnp.cli.reproduce
+import mpnp.cli.train
+import mpnp.inference.fit
+import mpnp.reproduce.figures
+import mpnp.training.loop  # noqa: F401
 from mpnp.cli import main
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
@@ -20,6 +27,11 @@ CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 def changes_file(directory: Path) -> Path:
     """Where the number of changes that a command made in a directory is kept."""
     return directory.with_name(f"{directory.name}.changes")
+
+
+def printed_file(directory: Path) -> Path:
+    """Where what a command printed is kept."""
+    return directory.with_name(f"{directory.name}.printed")
 
 
 def killer(number: int, directory: Path, count: list[int]) -> Callable[[str, tuple[Any, ...]], None]:
@@ -40,9 +52,14 @@ def killer(number: int, directory: Path, count: list[int]) -> Callable[[str, tup
     return hook
 
 
-if __name__ == "__main__":
-    place, counted = Path(sys.argv[2]), [0]
-    sys.addaudithook(killer(int(sys.argv[1]), place, counted))
-    code = main(sys.argv[3:])
-    changes_file(place).write_text(str(counted[0]))
+def run_killed(number: int, directory: Path, arguments: list[str]) -> None:
+    """Run a command in this process, which ends before the `number`-th change; 0: it is not killed."""
+    os.chdir(directory.parent)
+    with printed_file(directory).open("wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    count = [0]
+    sys.addaudithook(killer(number, directory, count))
+    code = main(arguments)
+    changes_file(directory).write_text(str(count[0]))
     raise SystemExit(code)

@@ -3,6 +3,7 @@
     python benchmarks/mutants.py                          every mutant of benchmarks/mutants.toml
     python benchmarks/mutants.py --only softmax-scale crps
     python benchmarks/mutants.py --minutes 8 --first pseudo-loss        a part of them, in the order of the file
+    python benchmarks/mutants.py --out FILE               also write a record of their fates
 
 Each mutant replaces a text in a copy of the package, never in the working tree, and runs its own tests there. It is killed if
 they fail. It has survived if they pass, and it is stale if the text to replace is no longer there exactly once: both mean that
@@ -11,6 +12,7 @@ the tests, or the file of mutants, need work.
 
 import argparse
 import dataclasses
+import functools
 import math
 import os
 import shutil
@@ -22,10 +24,12 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
+from mpnp.io.files import environment, write_json
+
 ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).with_suffix(".toml")
 
-KILLED, SURVIVED, STALE, BROKEN = "killed", "survived", "stale", "broken"
+KILLED, SURVIVED, STALE, BROKEN, SICK = "killed", "survived", "stale", "broken", "sick"
 
 LONGEST = 1_200
 """Seconds that the tests of one mutant may take."""
@@ -83,6 +87,14 @@ class Laboratory:
             path.write_text(original)
         return {0: SURVIVED, FAILED: KILLED}.get(code, BROKEN), output
 
+    @functools.cache  # noqa: B019 - a laboratory lives as long as the process
+    def is_healthy(self, tests: tuple[str, ...]) -> bool:
+        """Whether tests pass without any mutant. Otherwise their failures would prove nothing."""
+        code, output = self.test(tests)
+        if code != 0:
+            print(f"{' '.join(tests)} fails without any mutant:\n{output}", flush=True)
+        return code == 0
+
     def test(self, tests: Sequence[str]) -> tuple[int | None, str]:
         """Exit code of pytest, None if it took too long, and the end of its output."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
@@ -109,42 +121,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", metavar="NAME", default=names, help="these mutants only")
     parser.add_argument("--first", metavar="NAME", default=names[0], help="begin with this mutant of the file")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no mutant after this time (default: no limit)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write a record of the campaign")
     options = parser.parse_args(arguments)
     if unknown := {*options.only, options.first} - set(names):
         parser.error(f"no mutants of these names in {FILE.name}: {', '.join(sorted(unknown))}")
     chosen = [mutant for mutant in mutants[names.index(options.first) :] if mutant.name in options.only]
     with tempfile.TemporaryDirectory() as folder:
-        return try_all(copied(ROOT, Path(folder)), chosen, options.minutes)
+        fates = try_all(copied(ROOT, Path(folder)), chosen, options.minutes)
+    if options.out is not None:
+        write_json(options.out, {"kind": "mutants", "fates": fates, "environment": environment()})
+    return int(bool(set(fates.values()) - {KILLED}))
 
 
-def try_all(laboratory: Laboratory, mutants: Sequence[Mutant], minutes: float) -> int:
-    """Try mutants until the time is up, and say how many were killed; returns the exit code."""
-    started, fates = time.monotonic(), []
+def try_all(laboratory: Laboratory, mutants: Sequence[Mutant], minutes: float) -> dict[str, str]:
+    """Try mutants until the time is up, say how many were killed, and return the fate of each."""
+    started, fates = time.monotonic(), {}
     for mutant in mutants:
         if time.monotonic() - started > 60 * minutes:
             break
-        fates.append(healthy(laboratory, mutant) and report(laboratory, mutant))
+        fates[mutant.name] = report(laboratory, mutant)
     rest = "" if len(fates) == len(mutants) else f" (time is up; go on with --first {mutants[len(fates)].name})"
-    print(f"{sum(fates)} killed of {len(fates)} tried, {len(mutants)} wanted{rest}")
-    return int(not all(fates))
+    print(f"{list(fates.values()).count(KILLED)} killed of {len(fates)} tried, {len(mutants)} wanted{rest}")
+    return fates
 
 
-def healthy(laboratory: Laboratory, mutant: Mutant) -> bool:
-    """Whether the tests pass without the mutant. Otherwise their failures would prove nothing."""
-    code, output = laboratory.test(mutant.tests)
-    if code != 0:
-        print(f"the tests of {mutant.name} fail without it; mend them first\n{output}", flush=True)
-    return code == 0
-
-
-def report(laboratory: Laboratory, mutant: Mutant) -> bool:
-    """Try a mutant and print its fate. Returns whether it was killed."""
+def report(laboratory: Laboratory, mutant: Mutant) -> str:
+    """Try a mutant, print its fate, and return it."""
     started = time.monotonic()
-    verdict, output = laboratory.run(mutant)
+    verdict, output = laboratory.run(mutant) if laboratory.is_healthy(tuple(mutant.tests)) else (SICK, "mend the tests first")
     print(f"{verdict:9} {mutant.name:32} {time.monotonic() - started:5.0f} s", flush=True)
     if verdict != KILLED:
         print(f"          {mutant.why}\n{output}", flush=True)
-    return verdict == KILLED
+    return verdict
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Model directories from strangers: damaged weights are refused; strange cards are refused or predict finite numbers."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -55,6 +56,22 @@ def card(rng: np.random.Generator, folder: Path) -> None:
         require(np.isfinite(std).all() and (std > 0).all(), "a standard deviation is not positive and finite")
 
 
+def rivals(rng: np.random.Generator, folder: Path) -> None:
+    """Rivals with an odd array, and a card that describes just them: they are refused, or forecast distributions."""
+    name = _name(rng, "model")
+    copy(folder, name)
+    path = folder / name / "rivals.safetensors"
+    header, arrays = load_named(path)
+    chosen = list(arrays)[rng.integers(len(arrays))]
+    save_named(path, {**arrays, chosen: odd_array(rng, arrays[chosen])}, header)
+    card = folder / name / "card.json"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    _write_json(card, json.loads(card.read_text()) | {"rivals_sha256": digest})
+    rival = load(folder / name).use(chosen.partition(".")[0])
+    std = rival.condition([1.0, 4.0], [12.0, 14.0]).predict([2.0, 3.0], "std")
+    require(np.isfinite(std).all() and (std > 0).all(), "a standard deviation is not positive and finite")
+
+
 def run(rng: np.random.Generator, folder: Path) -> None:
     """A run with a strange configuration, checkpoint or log."""
     name = _name(rng, "run")
@@ -93,4 +110,4 @@ def fit(rng: np.random.Generator, folder: Path) -> None:
     require(curves.counts.sum() == len(curves.x) == len(curves.y), "curves are inconsistent")
 
 
-CASES = (weights, card, card, run, fit)
+CASES = (weights, card, card, rivals, run, fit)

@@ -11,10 +11,14 @@ import numpy as np
 
 from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.fit import FitOptions
+from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing
 from mpnp.inference.model import FittedModel
 from mpnp.inference.plan import FitPlan
 from mpnp.models.build import build
 from mpnp.models.config import ModelSettings
+from mpnp.nn.likelihoods.calibration import Calibration
+from mpnp.rivals.base import AbstractRival, Points
+from mpnp.rivals.registry import RIVALS
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -36,15 +40,27 @@ def small_model(name: str = "mpnp") -> FittedModel:
     """A tiny network with random weights."""
     schema = Schema.named(["hour"], ["temp"], task="day").learn(np.array([[0.0], [24.0]]), np.array([[10.0], [30.0]]))
     rng = np.random.default_rng(0)
+    rivals = _rivals()
+    scores = {"log_likelihood": -1.0, "crps": 0.5, "rmse": 1.0, "coverage_90": 0.9, "behind": 0.0, "behind_error": 0.1}
+    names = (NETWORK, STACK, *rivals)
+    board = Leaderboard(tuple(Standing(n, **scores) for n in names), (), STACK, {NETWORK: 0.5, "mean": 0.5}, {"gp": "no"}, 9)
     card = ModelCard(
         model=name,
         settings=SETTINGS,
         columns=schema,
         seen=TrainingDomain(9, 90, np.array([0.0]), np.array([24.0]), 10),
         reference=Reference(rng.integers(1, 9, 20), rng.normal(size=20)),
-        about={"progress": PROGRESS, "environment": {"mpnp": "0"}, "tasks": {"train": 9}},
+        about={"progress": PROGRESS, "environment": {"mpnp": "0"}, "tasks": {"train": 9}, "leaderboard": board.to_json()},
+        calibration=Calibration((0.1, 1.0), (0.2, 1.0)),
     )
-    return FittedModel(build(name, key=jax.random.key(0), settings=SETTINGS), card)
+    return FittedModel(build(name, key=jax.random.key(0), settings=SETTINGS), card, rivals)
+
+
+def _rivals() -> dict[str, AbstractRival]:
+    """Simple forecasts of the same column."""
+    rng, x = np.random.default_rng(0), np.linspace(-2, 2, 9)
+    curves = [Points(x[:, None], np.zeros(9, int), np.sin(x) + rng.normal(size=9)) for _ in range(9)]
+    return {name: RIVALS[name].learn(curves, context="random", seed=0) for name in ("mean", "persistence", "normal")}
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from mutants import BROKEN, KILLED, ROOT, STALE, SURVIVED, Laboratory, Mutant, read_mutants, try_all
+from mutants import BROKEN, KILLED, ROOT, SICK, STALE, SURVIVED, Laboratory, Mutant, read_mutants, try_all
 
 MUTANTS = read_mutants()
 
@@ -23,7 +23,18 @@ def test_a_mutant_changes_one_place_of_the_code_and_names_tests_that_exist(mutan
 def test_names_are_unique_and_all_parts_of_the_core_are_there():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 20
     parts = {mutant.file.split("/")[0] for mutant in MUTANTS}
-    assert parts >= {"nn", "models", "tasks", "datasets", "tables", "training", "evaluation", "inference", "reproduce"}
+    assert parts >= {
+        "nn",
+        "models",
+        "tasks",
+        "datasets",
+        "tables",
+        "training",
+        "evaluation",
+        "inference",
+        "reproduce",
+        "bayesopt",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +66,17 @@ def test_fates_are_told_apart_and_the_copy_is_whole_again(laboratory, old, new, 
 
 def test_the_last_line_counts_and_says_where_to_go_on(laboratory, capsys):
     mutants = [Mutant(name, "__init__.py", "a + b", "a * b", ["test_adder.py"], "a mistake") for name in ("one", "two")]
-    assert try_all(laboratory, mutants, math.inf) == 0
+    assert try_all(laboratory, mutants, math.inf) == {"one": KILLED, "two": KILLED}
     assert capsys.readouterr().out.splitlines()[-1] == "2 killed of 2 tried, 2 wanted"
-    assert try_all(laboratory, mutants, -1) == 0
+    assert try_all(laboratory, mutants, -1) == {}
     assert capsys.readouterr().out == "0 killed of 0 tried, 2 wanted (time is up; go on with --first one)\n"
     survivor = dataclasses.replace(mutants[1], new="a - b")
-    assert try_all(laboratory, [mutants[0], survivor], math.inf) == 1
+    assert try_all(laboratory, [mutants[0], survivor], math.inf) == {"one": KILLED, "two": SURVIVED}
     assert capsys.readouterr().out.splitlines()[-1] == "1 killed of 2 tried, 2 wanted"
+
+
+def test_tests_that_fail_anyway_kill_nothing(laboratory, capsys):
+    (laboratory.root / "test_wrong.py").write_text("def test_wrong():\n    assert False\n")
+    mutant = Mutant("one", "__init__.py", "a + b", "a * b", ["test_wrong.py"], "a mistake")
+    assert try_all(laboratory, [mutant], math.inf) == {"one": SICK}
+    assert "test_wrong.py fails without any mutant" in capsys.readouterr().out

@@ -30,6 +30,7 @@ def shared(tmp_path_factory):
     """A run on the family of a stranger, and the stranger's module beside it."""
     place = tmp_path_factory.mktemp("shared")
     (place / f"{MODULE}.py").write_text(SOURCE)
+    (place / "rows.csv").write_text("x\n0.5\n")
     recipe = Recipe(steps=2, batch_size=2, num_samples=2, validate_every=1, validation_tasks=2, checkpoint_every=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(place)
@@ -65,6 +66,10 @@ READERS = {
     "complete": ("complete", "run", "picture.png"),
     "start from": ("train", "--model", "cnp", "--width", 9, "--start-from", "run", "--out", "new"),
     "fit --resume": ("fit", "--resume", "run"),
+    "fit --update": ("fit", "rows.csv", "--update", "run", "--out", "new"),
+    "predict": ("predict", "run", "--at", "rows.csv", "--num-samples", 2),
+    "check": ("check", "run", "--out", "report.html", "--quiet"),
+    "explore": ("explore", "run", "--data", "rows.csv"),  # which lacks the outputs, so that nothing is served
 }
 
 
@@ -77,7 +82,7 @@ def test_no_command_imports_what_a_run_names(arguments, dims, place):
     assert answer.code in (0, 2, 3) and answer.err.count("\n") == (answer.code > 0)
 
 
-@pytest.mark.parametrize("command", ["evaluate", "plot", "resume"])
+@pytest.mark.parametrize("command", ["evaluate", "plot", "resume", "check"])
 def test_a_command_that_needs_the_family_says_to_name_it_and_leaves_the_run_alone(command, place):
     before = files(place)
     answer = call(*READERS[command])

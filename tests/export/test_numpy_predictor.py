@@ -1,6 +1,7 @@
 """The predictor in NumPy alone: units, quantiles, functions, errors."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 
@@ -140,6 +141,24 @@ def test_the_folder_needs_numpy_alone(pair, tmp_path):
 def test_bad_input_is_refused(pair, call, message):
     with pytest.raises(ValueError, match=message):
         call(pair[1])
+
+
+def test_a_graph_outside_the_folder_is_not_read(pair, tmp_path, monkeypatch):
+    write_numpy({"model": pair[0]}, tmp_path)
+    content = json.loads((tmp_path / "model.json").read_text())
+    content["programs"]["predict"] = {"graph": "../../graph.onnx"}
+    (tmp_path / "model.json").write_text(json.dumps(content))
+    asked = []
+    monkeypatch.setattr("mpnp.export.numpy_predictor.Graph", asked.append)
+    Predictor(tmp_path)
+    assert asked == [tmp_path / "graph.onnx"]
+
+
+def test_pickled_objects_are_never_read(pair, tmp_path):
+    write_numpy({"model": pair[0]}, tmp_path)
+    np.savez(tmp_path / "weights.npz", weight=np.array([object()], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        Predictor(tmp_path)
 
 
 def test_another_format_is_refused(tmp_path):

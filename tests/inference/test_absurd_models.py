@@ -1,14 +1,16 @@
 """Models from strangers: absurd cards are refused quickly, before anything is built, and with our own error."""
 
+import dataclasses
 import json
 import time
 
 import pytest
 
 from helpers.command_line import call
-from helpers.fitted_models import fitted
+from helpers.fitted_models import fitted, some_curves
 from mpnp.errors import InputError, MpnpError
-from mpnp.inference.model import load
+from mpnp.inference.fit import update_model
+from mpnp.inference.model import FittedModel, load
 from mpnp.models.config import ModelSettings
 from mpnp.training.config import RunConfig
 
@@ -70,6 +72,14 @@ def test_a_card_nested_almost_too_deeply_is_read_or_refused(card, tmp_path):
         (tmp_path / "model.safetensors").write_bytes((card.parent / "model.safetensors").read_bytes())
         answer = call("info", tmp_path, "--json")
         assert answer.code in (0, 3) and "unforeseen" not in answer.err
+
+
+@pytest.mark.parametrize("about", [{}, {"context": None}, {"context": ["prefix"]}, {"context": "x"}], ids=str)
+def test_a_model_that_does_not_say_what_it_predicts_from_is_not_updated(about):
+    model = fitted("cnp")
+    card = dataclasses.replace(model.card, about={"recipe": {}, **about})
+    with pytest.raises(InputError, match="only models that 'mpnp fit' made|context"):
+        update_model(FittedModel(model.network, card), some_curves())
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "nul\0"], ids=["long", "nul"])

@@ -1,12 +1,14 @@
 """Rivals of a fitted model: fair standings, honest stacks, and a hand-over that keeps what a posterior promises."""
 
 import dataclasses
+import json
 import os
 import pickle
 
 import numpy as np
 import pytest
 
+from helpers.command_line import call
 from helpers.fitted_models import fitted, in_units
 from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import cut_curves
@@ -23,6 +25,7 @@ from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.points import context_points, target_inputs
 
 HOURS = np.arange(8.0)
+STANDING = Standing("gp", -1.0, 1.0, 1.0, 0.9, 0.0, 0.1)
 
 
 def days(num=40, outputs=1):
@@ -223,6 +226,34 @@ def test_rivals_of_another_model_are_refused(model, tmp_path):
     path.unlink()
     with pytest.raises(RunError, match=r"rivals.safetensors does not exist"):
         load(tmp_path)
+
+
+DAMAGE = {
+    "no network": {"validation": []},
+    "a best of another type": {"best": ["network"]},
+    "a best that is not ranked": {"best": "boosting"},
+    "an endless stack": {"weights": {"network": 10**12}},
+    "a negative weight": {"weights": {"network": 1.5, "gp": -0.5}},
+    "a weight without end": {"weights": {"network": float("inf")}},
+    "a stack of itself": {"weights": {"stack": 1.0}},
+    "weights in a list": {"weights": [1.0]},
+    "a reason that is no text": {"skipped": {"gp": 3}},
+    "scores of digits": {"test": [{"name": "gp", **dict.fromkeys(list(vars(STANDING))[1:], 10**400)}]},
+    "scores in words": {"test": [{"name": "gp", **dict.fromkeys(list(vars(STANDING))[1:], "high")}]},
+    "a score too many": {"test": [{**vars(STANDING), "price": 1.0}]},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_leaderboard_is_refused(model, damage, tmp_path):
+    model.save(tmp_path)
+    card = json.loads((tmp_path / "card.json").read_text())
+    card["about"]["leaderboard"] |= damage
+    (tmp_path / "card.json").write_text(json.dumps(card))
+    with pytest.raises(RunError, match="leaderboard of the model is damaged"):
+        load(tmp_path)
+    answer = call("info", tmp_path)
+    assert answer.code in (0, 3) and "unforeseen" not in answer.err
 
 
 def test_unknown_and_unsuitable_forecasters_are_refused(model):

@@ -8,7 +8,9 @@ from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers.models import small_model
+from mpnp.bayesopt.figures import regret_figure
 from mpnp.errors import InputError, RunError
+from mpnp.plotting.posterior import PosteriorCurve, draw_posterior, tasks_figure
 from mpnp.plotting.style import save_figure
 from mpnp.plotting.tasks import CONTEXT_SIZES, plot_posterior
 from mpnp.tasks.base import TEST_SEED, AbstractProcess, AbstractTaskFamily, FunctionFamily, fixed_tasks
@@ -149,3 +151,25 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(RunError, match=r"cannot write .*picture.png"):
         save_figure(plt.figure(), tmp_path / "file" / "picture.png")
+
+
+NAMES = ["price in $ per $", r"$\bad$", "$", "a_b^c", r"\$\frac"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_columns_are_shown_as_they_are(name):
+    """Between dollar signs, matplotlib expects mathematics, which it refuses if it does not understand it."""
+    line = np.linspace(0, 1, 5)
+    curve = PosteriorCurve(line, line, line - 1, line + 1, np.zeros((0, 5)), (line[:2], line[:2]), (name, name))
+    assert pixels(tasks_figure({name: [curve]})).any()
+    ax = draw_posterior(curve, plt.figure().add_subplot())  # a figure of the user's, with its own style
+    assert ax.get_xlabel() == ax.get_ylabel() == name and pixels(ax.figure).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_models_are_shown_as_they_are_beside_powers_of_ten(name):
+    record = {
+        "simple_regret": [[1.0, 0.1, 0.001]],
+        "settings": {"objective": "forrester", "acquisition": "thompson", "num_trials": 1},
+    }
+    assert pixels(regret_figure({name: record})).any()

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from mpnp.errors import RunError
+from mpnp.io.tensors import load_named, save_named
 from mpnp.rivals.base import AbstractGaussianRival, Joint, Places, Points, Unsuitable
 from mpnp.rivals.gaussian_process import LearntGaussianProcess
 from mpnp.rivals.mean_curve import MeanCurve
@@ -44,6 +45,11 @@ def rivals(outputs):
     return {name: rival.learn(some_points(outputs=outputs), context="random", seed=0) for name, rival in RIVALS.items()}
 
 
+def one_of_each(outputs):
+    """A place of each output."""
+    return Places(np.zeros((outputs, 1)), np.arange(outputs))
+
+
 def score(rival, curves, size=4):
     """Mean log-likelihood, CRPS and coverage of the 90% band of what a few points leave open."""
     rng, rows = np.random.default_rng(1), []
@@ -80,7 +86,7 @@ def test_rivals_that_read_the_context_beat_the_mean_curve_and_bands_cover(rivals
 
 def test_a_stored_rival_predicts_the_same(rivals, outputs, tmp_path):
     save_rivals(tmp_path / "rivals.safetensors", rivals)
-    again = load_rivals(tmp_path / "rivals.safetensors")
+    again = load_rivals(tmp_path / "rivals.safetensors", one_of_each(outputs))
     curve = some_points(outputs=outputs, seed=7)[0]
     for name, rival in rivals.items():
         wanted = rival.predict(curve.select([0, 5]), curve.places)
@@ -92,7 +98,47 @@ def test_a_damaged_file_of_rivals_is_refused(rivals, tmp_path):
     save_rivals(path, rivals)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(RunError, match="damaged"):
-        load_rivals(path)
+        load_rivals(path, one_of_each(1))
+
+
+ODD = {
+    "no numbers": lambda array: np.zeros(0),
+    "another shape": lambda array: np.zeros((3, 1)),
+    "NaN": lambda array: np.full_like(array, np.nan, dtype=float),
+    "huge": lambda array: np.full_like(array, 2**40, dtype=float),
+    "words": lambda array: np.frombuffer(b"words", np.uint8),
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_arrays_that_fit_no_rival_are_refused_or_forecast(rivals, outputs, odd, tmp_path):
+    """Whichever array is odd: a file that loads forecasts finite numbers with positive spread."""
+    path, places = tmp_path / "rivals.safetensors", one_of_each(outputs)
+    save_rivals(path, rivals)
+    card, arrays = load_named(path)
+    refused = 0
+    for name, array in arrays.items():
+        save_named(path, {**arrays, name: odd(array)}, card)
+        try:
+            loaded = load_rivals(path, places)
+        except RunError:
+            refused += 1
+            continue
+        for rival in loaded.values():
+            with np.errstate(all="ignore"):
+                answer = rival.predict(Points(*(part[:0] for part in (*places, GRID))), places)
+            assert np.isfinite(answer.loc).all() and (answer.scale > 0).all()
+    assert refused > 0
+
+
+def test_trees_whose_children_lie_outside_are_refused(rivals, outputs, tmp_path):
+    path = tmp_path / "rivals.safetensors"
+    save_rivals(path, rivals)
+    card, arrays = load_named(path)
+    arrays["boosting.children"].flat[-1] = 10**6
+    save_named(path, arrays, card)
+    with pytest.raises(RunError, match="children outside the tree"):
+        load_rivals(path, one_of_each(outputs))
 
 
 def test_the_joint_distribution_is_the_exact_posterior_of_the_covariance():

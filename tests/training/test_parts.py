@@ -15,7 +15,7 @@ from mpnp.training.evaluate import score_run
 from mpnp.training.loop import train
 from mpnp.training.rundir import RunDirectory, load_model
 
-NUM_TASKS = 6
+NUM_TASKS, SEED = 6, 3
 
 
 class Level(AbstractProcess):
@@ -35,7 +35,7 @@ RECIPE = Recipe(steps=1, batch_size=4, num_samples=1, validate_every=1, validati
 def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(registry.STORED_TASKS, "three-parts", registry.StoredEntry(lambda: PROBLEM, (1, 1), "three levels"))
-        config = RunConfig("cnp", "three-parts", recipe=RECIPE, settings=SETTINGS)
+        config = RunConfig("cnp", "three-parts", recipe=RECIPE, settings=SETTINGS, seed=SEED)
         run = RunDirectory(tmp_path_factory.mktemp("parts") / "run")
         train(config, run.path, quiet=True)
         yield run
@@ -45,10 +45,10 @@ def scores_on(family, seed, model):
     return make_scorer(TaskSource(family, jax.random.key(seed)), num_samples=1)(model, NUM_TASKS)
 
 
-def test_a_step_learns_from_the_training_part(run):
-    config = run.config()
-    model = config.build_model()
-    tasks = TaskSource(PROBLEM.training, config.keys()[1]).batch(jnp.arange(RECIPE.batch_size))
+def test_a_step_learns_from_the_training_part_with_the_seed_of_the_run(run):
+    _, data_key, _ = jax.random.split(jax.random.key(SEED), 3)
+    model = run.config().build_model()
+    tasks = TaskSource(PROBLEM.training, data_key).batch(jnp.arange(RECIPE.batch_size))
     losses, _ = jax.jit(jax.vmap(lambda task: model.loss(task, key=jax.random.key(0), num_samples=1)))(tasks)
     (row,) = rows(run, "loss")
     np.testing.assert_allclose(row["loss"], losses.mean(), rtol=1e-5)

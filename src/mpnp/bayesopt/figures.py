@@ -14,7 +14,7 @@ from mpnp.bayesopt.acquisition import ACQUISITIONS, find_acquisition
 from mpnp.bayesopt.objectives import Objective, find_objective
 from mpnp.bayesopt.strategies import RANDOM
 from mpnp.errors import InputError
-from mpnp.plotting.style import DRAW, MEAN, STYLE
+from mpnp.plotting.style import DRAW, LOG_STYLE, MEAN, STYLE, literal
 
 __all__ = ["acquisitions_figure", "predicted_figure", "regret_figure"]
 
@@ -29,14 +29,14 @@ MOST_BANDS = 4
 
 def regret_figure(records: Mapping[str, Any]) -> Figure:
     """Simple regret (left) and cumulative regret (right): medians over trials, with quartile bands if strategies are few."""
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(LOG_STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         simple_axes, sum_axes = figure.subplots(1, 2)
         for label, record in records.items():
             simple = np.asarray(record["simple_regret"])
             draw = _draw_quartiles if len(records) <= MOST_BANDS else _draw_median
-            draw(simple_axes, np.maximum(simple, SMALLEST), label=label)
-            draw(sum_axes, simple.cumsum(axis=1), label=label)
+            draw(simple_axes, np.maximum(simple, SMALLEST), label=literal(label))
+            draw(sum_axes, simple.cumsum(axis=1), label=literal(label))
         simple_axes.set(title="normalised simple regret", xlabel="iteration", yscale="log")
         sum_axes.set(title="cumulative regret", xlabel="iteration")
         handles, labels = simple_axes.get_legend_handles_labels()
@@ -53,7 +53,7 @@ def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figu
         return None
     columns = min(len(compared), 3)
     rows = -(-len(compared) // columns)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(LOG_STYLE):
         figure = Figure(figsize=(3.2 * columns + 0.4, 2.6 * rows + 0.8), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
         for ax, label in zip(axes, compared, strict=False):
@@ -61,7 +61,7 @@ def acquisitions_figure(by_acquisition: Mapping[str, Mapping[str, Any]]) -> Figu
                 if label in records:
                     regret = np.maximum(records[label]["simple_regret"], SMALLEST)
                     _draw_quartiles(ax, regret, label=find_acquisition(acquisition).label, **_line(acquisition))
-            ax.set(title=label, xlabel="iteration", yscale="log")
+            ax.set(title=literal(label), xlabel="iteration", yscale="log")
         for ax in axes[len(compared) :]:
             ax.set_visible(False)
         handles = {name: handle for ax in axes for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}

@@ -44,7 +44,7 @@ class Predictor:
         self.inputs, self.outputs = (content["columns"][role] for role in ("inputs", "outputs"))
         self._units = {axis: {name: np.array(value) for name, value in unit.items()} for axis, unit in content["units"].items()}
         self._run: dict[str, Program | Graph] = {
-            name: Graph(Path(folder) / program["graph"]) if "graph" in program else Program(program, arrays)
+            name: Graph(Path(folder) / Path(program["graph"]).name) if "graph" in program else Program(program, arrays)
             for name, program in content["programs"].items()
         }
         self._y_dim = 1 if content["separates_outputs"] else len(self.outputs)

@@ -86,7 +86,7 @@ def load_model_files(
     directory = find_run(directory)
     if (directory / CARD).is_file():
         card, weights = _saved_model(directory)
-        return _load_network(weights, card), card, _load_rivals(directory)
+        return _load_network(weights, card), card, _load_rivals(directory, card)
     card = read_card(directory)
     return load_model(directory)[0], card, {}
 
@@ -130,14 +130,18 @@ def _saved_model(directory: Path) -> tuple[ModelCard, Path]:
     return card, _described(directory, WEIGHTS, NEXT, content.get(DIGEST))
 
 
-def _load_rivals(directory: Path) -> "dict[str, AbstractRival]":
+def _load_rivals(directory: Path, card: ModelCard) -> "dict[str, AbstractRival]":
     """The rivals that the card describes, if any."""
     digest = read_json(directory / CARD).get(RIVALS_DIGEST)
     if digest is None:
         return {}
-    from mpnp.rivals.storage import load_rivals  # here, because it needs JAX
+    from mpnp.rivals.points import read_places  # here, because they need JAX
+    from mpnp.rivals.storage import load_rivals
+    from mpnp.tables.points import target_inputs
 
-    return load_rivals(_described(directory, RIVALS, NEXT_RIVALS, digest))
+    x = np.nan_to_num(card.seen.low)[None]
+    places = read_places(card.columns, target_inputs(card.columns, x))
+    return load_rivals(_described(directory, RIVALS, NEXT_RIVALS, digest), places)
 
 
 def _described(directory: Path, name: str, name_before: str, digest: Any) -> Path:

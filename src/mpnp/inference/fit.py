@@ -91,7 +91,7 @@ def update_model(
     The model does not hold the curves that it was fitted to. Pass them again, together with the new ones, to forget nothing.
     """
     card = model.card
-    if "recipe" not in card.about:
+    if "recipe" not in card.about or not isinstance(card.about.get("context"), str):
         raise InputError("only models that 'mpnp fit' made can be updated; fit a new model to your curves")
     options = dataclasses.replace(
         options or FitOptions(learning_rate=UPDATE_RATE), model=card.model, context=card.about["context"]

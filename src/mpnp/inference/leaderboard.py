@@ -1,13 +1,14 @@
 """The leaderboard of a fit: the network, its rivals and their stack, scored on the same held-out curves."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.errors import RunError, first_line, unknown_name
+from mpnp.errors import RunError, first_line, show, unknown_name
 from mpnp.inference.card import ModelCard
 
 __all__ = ["NETWORK", "STACK", "Leaderboard", "Standing", "learn_weights", "rank", "read_leaderboard"]
@@ -40,6 +41,12 @@ class Standing:
     behind: float
     behind_error: float
 
+    def __post_init__(self) -> None:
+        """Check types: it may come from a damaged card."""
+        scores = [getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "name"]
+        if not isinstance(self.name, str) or not all(map(_is_finite, scores)):
+            raise ValueError(f"the scores of {show(self.name)} are not all finite numbers")
+
     @property
     def may_be_first(self) -> bool:
         """Whether it is within one standard error of the first."""
@@ -62,6 +69,19 @@ class Leaderboard:
     skipped: dict[str, str]
     """Rivals that do not suit the curves, and why."""
     num_contexts: int
+
+    def __post_init__(self) -> None:
+        """Check consistency: it may come from a damaged card."""
+        names = [standing.name for standing in self.validation]
+        if NETWORK not in names or self.best not in names:
+            raise ValueError(f"it ranks {names}, which lack the network or the best, {show(self.best)}")
+        shares = self.weights.values()
+        if not self.weights.keys() <= {*names} - {STACK} or not all(_is_finite(share) and share > 0 for share in shares):
+            raise ValueError("the weights of its stack are not shares of its forecasters")
+        if (self.weights or STACK in names) and not math.isclose(sum(shares), 1):
+            raise ValueError("the weights of its stack do not sum to one")
+        if not all(isinstance(text, str) for text in (*self.skipped, *self.skipped.values())):
+            raise ValueError("its reasons to skip rivals are not texts")
 
     def resolve(self, name: str) -> str:
         """The name of a forecaster, where 'best' may stand for the first."""
@@ -107,8 +127,12 @@ def read_leaderboard(card: ModelCard) -> Leaderboard | None:
     content = card.about.get("leaderboard")
     try:
         return None if content is None else Leaderboard.from_json(content)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise RunError(f"the leaderboard of the model is damaged ({first_line(error)}); restore its card from a copy") from None
+
+
+def _is_finite(number: Any) -> bool:
+    return isinstance(number, int | float) and math.isfinite(number)
 
 
 def rank(

@@ -41,8 +41,8 @@ def draw_posterior(curve: PosteriorCurve, ax: Axes | None = None) -> Axes:
         ax.plot(curve.x, draw, color=DRAW, lw=0.7, alpha=0.7, label="function draws" if order == 0 else None)
     ax.plot(curve.x, curve.mean, color=MEAN, lw=1.5, label="mean")
     ax.plot(*curve.context, "ko", ms=4.5, label="context")
-    ax.set_xlabel(curve.names[0])
-    ax.set_ylabel(curve.names[1])
+    ax.set_xlabel(curve.names[0], parse_math=False)  # columns may have dollar signs in their names
+    ax.set_ylabel(curve.names[1], parse_math=False)
     return ax
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from mpnp.errors import InputError
 from mpnp.io.files import write_atomically
 
-__all__ = ["BAND", "DRAW", "MEAN", "STYLE", "picture_format", "save_figure"]
+__all__ = ["BAND", "DRAW", "LOG_STYLE", "MEAN", "STYLE", "literal", "picture_format", "save_figure"]
 
 STYLE: Any = {
     "axes.spines.top": False,
@@ -18,8 +18,17 @@ STYLE: Any = {
     "font.size": 9,
     "legend.frameon": False,
     "savefig.dpi": 150,
+    "text.parse_math": False,  # nor do names of tasks and files hold any
 }
+LOG_STYLE: Any = {**STYLE, "text.parse_math": True}
+"""Of figures with logarithmic axes, whose powers of ten are mathematics."""
+
 BAND, MEAN, DRAW = "#9ecae1", "#08519c", "#f16913"
+
+
+def literal(text: str) -> str:
+    """A text in which dollar signs are dollar signs, even on figures with mathematics."""
+    return text.replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -20,7 +20,7 @@ from mpnp.models.base import AbstractNeuralProcess
 from mpnp.models.martingale import MartingaleNP
 from mpnp.models.microbatch import microbatch_size
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.plotting.style import STYLE
+from mpnp.plotting.style import LOG_STYLE
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.figures import save_figures
 from mpnp.reproduce.rows import ExperimentRow
@@ -105,7 +105,7 @@ def pseudo_figure(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Pat
     records = _records(campaign, rows)
     if not records:
         return []
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(LOG_STYLE):
         figure = Figure(figsize=(8.5, 3.2), layout="constrained")
         spread_axes, score_axes = figure.subplots(1, 2)
         for row, record in records.items():

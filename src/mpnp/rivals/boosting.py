@@ -85,7 +85,12 @@ class QuantileBoosting(AbstractRival):
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "QuantileBoosting":
         simple = {name.removeprefix("simple_"): part for name, part in arrays.items() if name.startswith("simple_")}
         own = (arrays[name] for name in ("base", "feature", "threshold", "children", "value"))
-        return cls(Persistence.from_arrays(simple), int(arrays["num_outputs"]), float(arrays["widening"]), *own)
+        model = cls(Persistence.from_arrays(simple), int(arrays["num_outputs"]), float(arrays["widening"]), *own)
+        if not ((model.children >= -1) & (model.children < model.feature.shape[-1])).all():  # -1: a leaf has none
+            raise ValueError("a node of a tree has children outside the tree")
+        if model.num_outputs != len(model.simple.climate.knots):
+            raise ValueError("its parts have different numbers of outputs")
+        return model
 
     def _quantiles(self, features: Float[np.ndarray, "point feature"]) -> Float[np.ndarray, "level point"]:
         """Quantiles in increasing order. All trees are read at once, one layer after another."""
