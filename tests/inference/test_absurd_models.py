@@ -78,7 +78,7 @@ def test_a_card_nested_almost_too_deeply_is_read_or_refused(card, tmp_path):
 def test_a_model_that_does_not_say_what_it_predicts_from_is_not_updated(about):
     model = fitted("cnp")
     card = dataclasses.replace(model.card, about={"recipe": {}, **about})
-    with pytest.raises(InputError, match="only models that 'mpnp fit' made|context"):
+    with pytest.raises(InputError, match=r"only models that 'mpnp fit' made|context"):
         update_model(FittedModel(model.network, card), some_curves())
 
 
