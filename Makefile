@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CORE_TESTS := $(addprefix tests/,io nn models tasks tables training inference cli)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: quickstart test test-browser test-botorch test-ray test-newest fuzz chaos mutants lint format clean
+.PHONY: quickstart docs test test-browser test-botorch test-ray test-newest fuzz chaos mutants lint format clean
 
 quickstart: $(VENV)/installed
 	@echo "Training a small CNP on curves of a Gaussian process, to show how a run goes:"
@@ -20,6 +20,10 @@ test: lint
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 # The suite compiles without optimisation; the laws of the models must also hold as users compile them.
 	@XLA_FLAGS= $(BIN)/python -m pytest -n 2 tests/models/test_contract.py -k 'mpnp or canp'
+
+# The documentation site, in build/site. It stops at any warning, and at links that lead nowhere.
+docs: $(VENV)/installed-docs
+	@$(BIN)/python docs/build.py
 
 # Ray is an extra of 240 MB, so its test has a target of its own; 'make test' skips it.
 test-ray: $(VENV)/installed-dev
@@ -97,5 +101,10 @@ $(VENV)/installed-botorch: $(VENV)/installed-dev
 	@$(PIP) install --constraint constraints.txt --editable '.[dev,botorch]'
 	@touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	@echo "Installing the tools for the documentation ..."
+	@$(PIP) install --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-newest runs quickstart.png
+	rm -rf $(VENV) .venv-newest build runs quickstart.png

@@ -23,14 +23,16 @@ import optuna
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
+from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT
 from mpnp.bayesopt.gaussian_process import JITTER
+from mpnp.bayesopt.history import History
 from mpnp.bayesopt.space import OutputScale
-from mpnp.bayesopt.strategies import EXPECTED_IMPROVEMENT, ModelBased
+from mpnp.bayesopt.strategies import ModelBased
 from mpnp.bayesopt.surrogates import AbstractSurrogate
 from mpnp.inference.estimator import NeuralProcessRegressor
 from mpnp.inference.model import FittedModel, load
 from mpnp.integrations.optuna import NeuralProcessSampler, tasks_from_studies
-from mpnp.integrations.optuna.beliefs import AbstractBelief
+from mpnp.integrations.optuna.beliefs import AbstractBelief, suggest_in_units
 from mpnp.integrations.optuna.space import Space
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.models.config import ModelSettings
@@ -126,8 +128,6 @@ class ProcessOfStudies(AbstractBelief, AbstractSurrogate):
     Matérn-5/2 with one length scale per parameter and a polynomial mean. It suggests from the first trial on, like our model.
     """
 
-    num_startup = 0
-
     def __init__(self, curves: Curves, degree: int) -> None:
         self.strategy, self.degree = ModelBased(self, EXPECTED_IMPROVEMENT), degree
         x, y = (np.stack(part) for part in zip(*map(curves.pair, range(len(curves))), strict=True))
@@ -146,8 +146,11 @@ class ProcessOfStudies(AbstractBelief, AbstractSurrogate):
     def require_inputs(self, num_inputs: int) -> None:
         """Any."""
 
-    def inputs(self, space: Space, places: Places) -> Places:
-        return self._units(places)
+    def num_startup(self, space: Space) -> int:
+        return 0
+
+    def suggest(self, space: Space, history: History, seed: int) -> np.ndarray:
+        return suggest_in_units(self.strategy, self._units, self.scale, space, history, seed)
 
     def scale(self, costs: np.ndarray) -> OutputScale:
         return OutputScale(np.full((len(costs), 1), self.shift), np.full((len(costs), 1), self.spread))

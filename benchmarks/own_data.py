@@ -1,10 +1,11 @@
 """How well does `fit` learn real data sets of small related curves, next to simple forecasts on the same held-out tasks?
 
     python benchmarks/own_data.py                        what has no record yet, with the default fit (five minutes each)
+    python benchmarks/own_data.py --max-minutes 0.5      the same with a tenth of the time
     python benchmarks/own_data.py --sets pigs --steps 400 --label short
 
-A quarter of the tasks, drawn with a fixed seed, is held out for the scores; the split, the stopping and the choice of a
-forecaster use the other tasks. Each set and label has one record in results/own-data, with seed, budget and commit.
+A quarter of the tasks, drawn with a fixed seed, is held out for the scores; the scales, the stopping and the choice of a
+forecaster use the other tasks only. Each set and label has one record in results/own-data, with seed, budget and commit.
 """
 
 import argparse
@@ -16,10 +17,14 @@ from typing import Any
 import numpy as np
 from own_data_sets import SETS, DataSet
 
-from mpnp.inference.assess import Cut, cut_curves
+from mpnp.inference.assess import Cut, cut_curves, outcomes, score_outputs
+from mpnp.inference.describe import held_out
 from mpnp.inference.fit import FitOptions, fit_curves
-from mpnp.inference.leaderboard import NETWORK
+from mpnp.inference.leaderboard import NETWORK, rank
 from mpnp.inference.model import FittedModel
+from mpnp.inference.prediction import Prediction
+from mpnp.inference.recalibration import answer_cuts
+from mpnp.inference.rivalry import HeldOut
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.tables import markdown
 from mpnp.tables.dataset import CurveDataset
@@ -60,20 +65,36 @@ def measure(name: str, data: DataSet, options: FitOptions) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = fit_curves(curves, options)
-        test = CurveDataset(curves, options.context, options.validation, options.test, options.seed).parts["test"]
-        cuts = cut_curves(test, options.context, max_rows=model.card.seen.largest_context + 1, num_cuts=1, seed=SEED)
-        functionals = {who: cover(model.use(who), cuts[:NUM_CONTEXTS]) for who in dict.fromkeys([NETWORK, "best"])}
+        table = CurveDataset(curves, options.context, options.validation, options.test, options.seed)
+        cuts = cut_curves(
+            table.parts["test"], options.context, max_rows=model.card.seen.largest_context + 1, num_cuts=1, seed=SEED
+        )
+        functionals = cover(model.use("best"), cuts[:NUM_CONTEXTS])
+        crps = rank_by_crps(model, held_out(table, "test", options.held_out_contexts))
     return {
         "kind": "own data",
         "set": name,
         "source": data.source,
         "seed": SEED,
         "best": model.leaderboard.best if model.leaderboard else NETWORK,
+        "max_minutes": options.max_minutes,
         "functionals": functionals,
+        "crps": crps,
         "about": model.card.about,
         "model": model.card.model,
         "environment": environment(),
     }
+
+
+def rank_by_crps(model: FittedModel, test: HeldOut) -> dict[str, Any]:
+    """How far each forecaster is behind the first in CRPS, with the standard error of the difference over test tasks."""
+    y, columns = outcomes(test.cuts), model.card.columns
+    scale = np.nanstd(y, axis=0) if y.shape[1] > 1 else np.ones(1)
+    names = [NETWORK] if model.leaderboard is None else [standing.name for standing in model.leaderboard.test]
+    scores = {name: score_outputs(Prediction.decode(answer_cuts(model.use(name), test.cuts), columns), y) for name in names}
+    by_crps = {name: {**some, "log_likelihood": -some["crps"] / scale} for name, some in scores.items()}
+    standings = rank(by_crps, np.repeat(test.curve, [len(cut[3]) for cut in test.cuts]), scale)
+    return {row.name: {"behind": row.behind, "behind_error": row.behind_error} for row in standings}
 
 
 def cover(model: FittedModel, cuts: Sequence[Cut]) -> dict[str, Any] | None:
@@ -94,27 +115,47 @@ def cover(model: FittedModel, cuts: Sequence[Cut]) -> dict[str, Any] | None:
 
 
 def tabulate(records: Sequence[dict[str, Any]]) -> str:
+    """What answers by default on each set, and every forecaster, on test tasks."""
+    header = ["set", "tasks", "answers", "log-likelihood, behind the first", "CRPS, behind the first",
+              "90% band covers", "maximum, mean covered"]  # fmt: skip
+    rows = []
+    for record in records:
+        about, best = record["about"], record["best"]
+        standing = next(row for row in about["leaderboard"]["test"] if row["name"] == best)
+        covered, crps = record["functionals"], record["crps"][best]
+        rows.append(
+            [record["set"], " + ".join(str(about["tasks"][part]) for part in ("train", "validation", "test")), best,
+             _gap(standing["behind"], standing["behind_error"], 3), _gap(crps["behind"], crps["behind_error"], 4),
+             f"{standing['coverage_90']:.1%}",
+             "" if covered is None else f"{covered['maximum']:.0%}, {covered['mean']:.0%} of {covered['contexts']}"]
+        )  # fmt: skip
+    return "\n".join([markdown(header, rows), "", tabulate_all(records)])
+
+
+def tabulate_all(records: Sequence[dict[str, Any]]) -> str:
     """One row per set and forecaster, on test tasks."""
-    header = [
-        "set, budget", "forecaster", "log-likelihood", "behind the first", "CRPS", "RMSE", "90% band covers",
-        "maximum, mean covered",
-    ]  # fmt: skip
+    header = ["set, budget", "forecaster", "log-likelihood", "CRPS", "RMSE", "90% band covers"]
     rows = []
     for record in records:
         about = record["about"]
-        budget = f"{record['set']}, {about['steps_done']:,} steps, {about['cpu_seconds']:,.0f} CPU-s"
+        budget = (
+            f"{record['set']}, {record['model']}, {about['steps_done']:,} steps, {about['cpu_seconds']:,.0f} CPU-s, "
+            f"{record['max_minutes']:g} minutes allowed"
+        )
         for standing in about["leaderboard"]["test"]:
             name = standing["name"]
-            chosen = f"**{name}** (chosen)" if name == record["best"] else name
-            functionals = record["functionals"].get("best" if name == record["best"] else name)
-            covered = "" if functionals is None else f"{functionals['maximum']:.0%}, {functionals['mean']:.0%}"
             rows.append(
-                [budget, chosen, f"{standing['log_likelihood']:.3f}",
-                 f"{standing['behind']:.3f} ± {standing['behind_error']:.3f}", f"{standing['crps']:.4f}",
-                 f"{standing['rmse']:.4f}", f"{standing['coverage_90']:.1%}", covered]
+                [budget, f"**{name}** (answers)" if name == record["best"] else name, f"{standing['log_likelihood']:.3f}",
+                 f"{standing['crps']:.4f}", f"{standing['rmse']:.4f}", f"{standing['coverage_90']:.1%}"]
             )  # fmt: skip
             budget = ""
     return markdown(header, rows)
+
+
+def _gap(behind: float, error: float, digits: int) -> str:
+    """How far behind the first, marked if it is more than one standard error."""
+    text = f"{behind:.{digits}f} ± {error:.{digits}f}"
+    return text if behind <= error else f"*{text}*"
 
 
 if __name__ == "__main__":

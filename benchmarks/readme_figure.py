@@ -10,7 +10,6 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from functionals import GRID, draw_scene
 from matplotlib.figure import Figure
 
 from mpnp.inference.model import load
@@ -18,13 +17,14 @@ from mpnp.plotting.style import STYLE, save_figure
 
 OUT = Path(__file__).parents[1] / "docs" / "posterior.png"
 MODEL, SEED, NUM_CONTEXT, NUM_DRAWS = "tnp-rbf-low", 5, (3, 6, 12), 20
+GRID, NOISE = np.linspace(-2, 2, 101), 0.02
 
 
 def main() -> None:
     """Plot the posterior of one function after 3, 6 and 12 observations."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     model = load(MODEL)
-    x, y, truth, _ = draw_scene(np.random.default_rng(SEED))
+    x, y, truth = draw_function(np.random.default_rng(SEED))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(11, 3.4), layout="constrained")
         axes = figure.subplots(1, len(NUM_CONTEXT), sharey=True)
@@ -36,6 +36,16 @@ def main() -> None:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     save_figure(figure, OUT)
+
+
+def draw_function(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Noisy points of a function, and the function on the grid."""
+    length, scale = rng.uniform(0.1, 0.6), rng.uniform(0.1, 1.0)
+    x = rng.uniform(-2, 2, rng.integers(3, 30))
+    everywhere = np.concatenate([x, GRID])
+    weights, vectors = np.linalg.eigh(scale**2 * np.exp(-((everywhere[:, None] - everywhere) ** 2) / (2 * length**2)))
+    values = vectors @ (np.sqrt(np.maximum(weights, 0)) * rng.standard_normal(len(everywhere)))
+    return x, values[: len(x)] + NOISE * rng.standard_normal(len(x)), values[len(x) :]
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("runs/weather"), help="where fitted models live")
     options = parser.parse_args()
     curves = curves_from_frame(read_table(DATA), COLUMNS)
-    parts = split_curves(curves, validation=VALIDATION, test=TEST, rivals="none", seed=SEED)
+    parts = split_curves(curves, validation=VALIDATION, test=TEST, seed=SEED)
     questions = cut_days(parts["test"])
     models = {name: fit_or_load(name, curves, options.models / name, options.max_minutes) for name in MODELS}
     rows = [score_ours(model, name, questions) for name, model in models.items()]
@@ -120,7 +120,7 @@ def fit_or_load(name: str, curves: Curves, directory: Path, max_minutes: float) 
         choices = FitOptions(name, "prefix", max_minutes, validation=VALIDATION, test=TEST, rivals="none", seed=SEED)
         return fit_curves(curves, choices, out=directory)
     model = load(directory)
-    parts = split_curves(curves, validation=VALIDATION, test=TEST, rivals="none", seed=SEED)
+    parts = split_curves(curves, validation=VALIDATION, test=TEST, seed=SEED)
     wanted = ({part: len(some) for part, some in parts.items()}, SEED, "prefix", name)
     if (*(model.card.about[key] for key in ("tasks", "seed", "context")), model.card.model) != wanted:
         raise SystemExit(f"{directory} was fitted to something else; remove it")

@@ -1,20 +1,29 @@
 """What the README and the docs show runs as printed."""
 
+import contextlib
 import importlib.util
 import re
 import runpy
 import sys
 
+import gallery
 import numpy as np
 import pytest
 
+import mpnp
 from helpers.command_line import call
 from helpers.documents import ROOT, code_blocks
 from helpers.shapes import without_shape_checks
 from mpnp.cli.main import parse
 from mpnp.cli.train import _new_run
-from mpnp.training.config import RECIPES
+from mpnp.models.registry import MODELS
+from mpnp.training.config import RECIPES, Recipe
 from mpnp.training.rundir import PRETRAINED, RunDirectory
+
+SHORT = Recipe(
+    steps=2, batch_size=2, num_samples=2, learning_rate=1e-3, validate_every=2, validation_tasks=4, checkpoint_every=2
+)
+"""A recipe that is over at once, in place of the one that a document names."""
 
 
 def test_the_ten_lines_of_the_readme_run(monkeypatch):
@@ -36,13 +45,96 @@ def test_the_predictor_of_the_docs_answers_one_task_and_many(monkeypatch):
     assert [posterior.mean.shape for posterior in names["posteriors"]] == [(50, 1)] * 3
 
 
-def test_the_fit_of_the_docs_asks_for_the_maximum_of_a_day(monkeypatch):
-    monkeypatch.chdir(ROOT)
+@pytest.fixture(scope="module")
+def weather():
+    """What the ten lines about one's own data leave behind."""
     (block,) = code_blocks("docs/own-data.md", "python")
     names = {}
-    exec(block, names)
+    with contextlib.chdir(ROOT):
+        exec(block, names)
+    return names
+
+
+def test_the_fit_of_the_docs_asks_for_the_maximum_of_a_day(weather):
+    names = weather
     assert (names["low"] < names["median"]).all() and (names["median"] < names["high"]).all()
     assert len(names["warmest"].values) == 256 and set(names["when"].values) <= set(range(9, 24))
+
+
+def test_the_tutorial_of_the_weather_runs(weather, monkeypatch, tmp_path):
+    (block,) = code_blocks("docs/weather.md", "python")
+    weather["model"].save(tmp_path / "model")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(block, names)
+    low, high = names["highest"].interval(0.9)
+    assert names["morning"].temp.max() <= low < high
+
+
+def test_the_functions_of_the_theory_are_drawn():
+    names = {"posterior": mpnp.load("cnp-rbf").condition([0.0, 1.0], [0.5, -0.5]), "grid": np.linspace(-2, 2, 5)}
+    for block in code_blocks("docs/functions.md", "python"):
+        exec(block, names)
+    assert names["functions"].shape == (64, 5) and names["low"] < names["high"]
+
+
+def test_any_curve_of_the_docs_is_read():
+    (block,) = code_blocks("docs/curves.md", "python")
+    names = {}
+    exec(block, names)
+    assert names["functions"].shape == (20, 50) and 300 < names["highest"][0] < 400
+
+
+def test_the_training_of_the_docs_runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (block,) = code_blocks("docs/training.md", "python")
+    names = {"RECIPE": SHORT}
+    exec(block.replace('mpnp.RECIPES["quick"]', "RECIPE"), names)
+    assert (tmp_path / "runs" / "b" / "best.safetensors").is_file()
+
+
+def test_the_mechanism_of_the_docs_is_trained_and_judged(monkeypatch, tmp_path):
+    mechanism, training, judgement = code_blocks("docs/research.md", "python")
+    (tmp_path / "shifted.py").write_text(mechanism)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {"RECIPE": SHORT}
+    try:
+        exec(training.replace('mpnp.RECIPES["quick"]', "RECIPE"), names)
+        exec(judgement.replace("num_tasks=200", "num_tasks=2"), names)
+    finally:
+        MODELS.pop("shifted", None)
+    assert (names["generated"] > 0).all() and (names["resampled"] > 0).all()
+    assert "functionals" in {section.name for section in names["report"].sections}
+
+
+def test_the_gallery_draws_its_pictures_and_the_digit_is_completed(tmp_path):
+    few = {
+        "num_draws=20": "num_draws=2",
+        "n=200": "n=4",
+        "num_iterations=15": "num_iterations=2",
+        "grid, 20": "grid, 2",
+        "day, 20": "day, 2",
+    }
+    pictures = gallery.draw(tmp_path, few)
+    assert [path.name for path in pictures] == sorted(path.name for path in (ROOT / "docs" / "gallery").glob("*.png"))
+    with contextlib.chdir(tmp_path):
+        (command,) = (line for line in COMMANDS if line.startswith("mpnp complete mpanp-mnist"))
+        assert call(*command.split()[1:]).code == 0
+
+
+def test_every_document_with_code_is_run_by_a_test():
+    tests = "".join((ROOT / "tests" / name).read_text() for name in ("test_documentation.py", "integrations/test_botorch.py"))
+    for document in DOCUMENTS:
+        assert not code_blocks(document, "python") or document in tests or document == "docs/gallery.md", document
+
+
+def test_the_site_and_the_list_for_language_models_have_every_document():
+    navigation, listing = (ROOT / "mkdocs.yml").read_text(), (ROOT / "llms.txt").read_text()
+    for document in DOCUMENTS:
+        assert f": {document}\n" in navigation, document
+        assert f"({document})" in listing or document.startswith("docs/api/") or document == "CHANGELOG.md", document
 
 
 def test_the_check_of_the_docs_runs(monkeypatch, tmp_path):
@@ -104,26 +196,14 @@ def test_the_example_forecasts_a_day(monkeypatch, tmp_path, capsys):
     assert out.stat().st_size > 10_000
 
 
+DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md")))]
+
 COMMANDS = [
     line.split("  ")[0].strip()
-    for document in (
-        "README.md",
-        "docs/training.md",
-        "docs/tasks.md",
-        "docs/speed.md",
-        "docs/own-data.md",
-        "docs/diagnostics.md",
-        "docs/explore.md",
-        "docs/export.md",
-        "docs/images.md",
-        "docs/predator-prey.md",
-        "docs/bayesopt.md",
-        "docs/reproduce.md",
-        "docs/results.md",
-    )
+    for document in DOCUMENTS
     for block in code_blocks(document, "")
     for line in block.splitlines()
-    if line.startswith("mpnp ")
+    if line.startswith("mpnp ") and line != "mpnp --version"
 ]
 
 
@@ -146,7 +226,7 @@ def test_the_tables_in_the_documents_are_those_of_the_results():
 
 def test_every_link_to_a_file_leads_to_one():
     dead, found = [], 0
-    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "results" / "README.md"):
+    for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "llms.txt", ROOT / "results" / "README.md"):
         for target in re.findall(r"\]\(([^)#\s]+)", document.read_text()):
             if "://" not in target:
                 found += 1
@@ -173,7 +253,7 @@ def test_the_table_of_recipes_is_true():
 def test_every_script_that_documents_name_exists():
     named = set()
     for document in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "results" / "README.md"):
-        named |= set(re.findall(r"benchmarks/(\w+\.py)", document.read_text()))
+        named |= set(re.findall(r"(?<!tests/)benchmarks/(\w+\.py)", document.read_text()))
         if document.parent.name == "results":
             named |= set(re.findall(r"`(\w+\.py)`", document.read_text()))
     assert {name for name in named if not (ROOT / "benchmarks" / name).is_file()} == set()

@@ -6,10 +6,13 @@ from typing import Any
 
 from mpnp.errors import InputError, show
 
-__all__ = ["option", "option_type", "require_count", "require_fields", "require_seed"]
+__all__ = ["NUM_SAMPLES", "option", "option_type", "require_count", "require_fields", "require_seed"]
 
 LARGEST = 2**31 - 1
 """Largest count, as 32-bit integers hold it."""
+
+NUM_SAMPLES = 32
+"""Default number of sampled functions that represent a posterior."""
 
 
 def option(default: Any, text: str, *, most: int = LARGEST) -> Any:

@@ -197,10 +197,10 @@ def test_the_same_point_may_be_told_again_and_counts_again():
 
 
 def test_points_that_were_told_spare_the_initial_ones():
-    optimizer = Optimizer(PROCESS, (0, 1), num_initial=2)
-    for x in (0.2, 0.7):
-        optimizer.tell(x, wave([x]))
-    assert optimizer.ask()[0] in GRID
+    sobol, acquired = (Optimizer(PROCESS, (0, 1), num_initial=count) for count in (3, 2))
+    for optimizer in (sobol, acquired):
+        optimizer.tell([0.2, 0.7], [wave([0.2]), wave([0.7])])
+    assert sobol.ask()[0] == Optimizer("random", (0, 1)).ask()[0] != acquired.ask()[0]
 
 
 @pytest.mark.parametrize(

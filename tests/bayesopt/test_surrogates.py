@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from helpers.bayesopt import PROCESS
-from mpnp.bayesopt import NeuralProcessSurrogate, Optimizer, learn_kernel
+from helpers.fitted_models import fitted
+from mpnp.bayesopt import NeuralProcessSurrogate, Optimizer, ResamplingSurrogate, learn_kernel
 from mpnp.errors import InputError
 from mpnp.inference.model import LargeContextWarning
 from mpnp.tables.points import context_points, target_inputs
@@ -74,6 +75,17 @@ def test_a_function_drawn_is_one_of_the_network_and_its_seed_decides(network):
     again, other = surrogate.draw(x, z, candidates, np.array([2, 1]))
     np.testing.assert_array_equal([first, second], [other, again])
     assert np.abs(first - second).max() > 1e-3
+
+
+def test_resampled_functions_differ_where_those_of_a_conditional_network_do_not():
+    network = fitted("cnp")
+    x, z, candidates = np.array([[[0.1], [0.9]]] * 2), np.array([[-1.0, 1.0]] * 2), np.linspace(0, 1, 5)[:, None]
+    seeds = np.array([1, 2])
+    own, resampled = (kind(network).draw(x, z, candidates, seeds) for kind in (NeuralProcessSurrogate, ResamplingSurrogate))
+    np.testing.assert_array_equal(own[0], own[1])
+    assert np.abs(resampled[0] - resampled[1]).max() > 1e-3
+    (again,) = ResamplingSurrogate(network).draw(x[:1], z[:1], candidates[2:], seeds[:1])
+    np.testing.assert_allclose(again, resampled[0, 2:], rtol=1e-4, atol=1e-5)  # one function, wherever it is read
 
 
 def test_more_points_than_training_showed_are_warned_of(network):

@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 
 from helpers.command_line import call
 from helpers.fitted_models import fitted, some_curves
-from mpnp.bayesopt import GaussianProcess, Kernel, strategies
+from mpnp.bayesopt import GaussianProcess, Kernel, registry
 from mpnp.bayesopt.benchmark import Study, read_acquisitions
 from mpnp.bayesopt.figures import acquisitions_figure
 
@@ -21,7 +21,7 @@ FOLDER = "forrester/expected-improvement"
 def learnt_kernel():
     """To learn the kernel takes seconds, and is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strategies, "pretrained_process", lambda: GaussianProcess(Kernel(0.5, 0.05, 0.02)))
+        patch.setattr(registry, "pretrained_process", lambda: GaussianProcess(Kernel(0.5, 0.05, 0.02)))
         yield
 
 
@@ -33,7 +33,7 @@ def study(tmp_path_factory):
     fitted("canp").save(home / "elsewhere" / "tiny")
     fitted("cnp", some_curves(outputs=2)).save(home / "pair")
     fitted("cnp", some_curves(inputs=2)).save(home / "plane")
-    answer = call("bayesopt", "forrester", "--models", home / "tiny", "gp", "random", *SMALL, "--out", home / "out")
+    answer = call("bayesopt", "forrester", "--models", home / "tiny", "gp-rbf", "random", *SMALL, "--out", home / "out")
     assert answer.code == 0, answer.err
     return home, answer
 
@@ -42,14 +42,14 @@ def test_the_table_shows_every_strategy_and_the_figures_are_there(study):
     home, answer = study
     lines = answer.out.splitlines()
     assert lines[0].startswith("forrester, expected-improvement") and "quartiles" in lines[0]
-    assert [line.split()[0] for line in lines[2:5]] == ["gp", "random", "tiny"]
+    assert [line.split()[0] for line in lines[2:5]] == ["gp-rbf", "random", "tiny"]
     assert lines[5:] == [f"wrote {home / 'out' / FOLDER / name}.png" for name in ("regret", "predicted")]
     for name in ("regret", "predicted"):
         assert plt.imread(home / "out" / FOLDER / f"{name}.png").shape[2] == 4
 
 
 def test_a_record_holds_what_is_needed_to_trust_and_repeat_it(study):
-    for name, moments in (("tiny", [0, 5, 6]), ("gp", [0, 5, 6]), ("random", [])):
+    for name, moments in (("tiny", [0, 5, 6]), ("gp-rbf", [0, 5, 6]), ("random", [])):
         record = json.loads((study[0] / "out" / FOLDER / f"{name}.json").read_text())
         regret, x = np.asarray(record["simple_regret"]), np.asarray(record["x"])
         assert regret.shape == (3, 7) and (regret[:, 0] == 1).all() and (np.diff(regret) <= 0).all()
@@ -63,13 +63,13 @@ def test_what_has_a_record_is_not_run_again_and_the_rest_is_the_same_without_it(
     home, _ = study
     out = tmp_path / "out"
     shutil.copytree(home / "out", out)
-    files = {name: out / FOLDER / f"{name}.json" for name in ("gp", "random", "tiny")}
-    gp = json.loads(files["gp"].read_text())
-    files["gp"].unlink()
+    files = {name: out / FOLDER / f"{name}.json" for name in ("gp-rbf", "random", "tiny")}
+    gp = json.loads(files["gp-rbf"].read_text())
+    files["gp-rbf"].unlink()
     untouched = {name: files[name].stat().st_mtime_ns for name in ("random", "tiny")}
-    assert call("bayesopt", "forrester", "--models", home / "tiny", "gp", "random", *SMALL, "--out", out).code == 0
+    assert call("bayesopt", "forrester", "--models", home / "tiny", "gp-rbf", "random", *SMALL, "--out", out).code == 0
     assert {name: files[name].stat().st_mtime_ns for name in ("random", "tiny")} == untouched
-    again = json.loads(files["gp"].read_text())
+    again = json.loads(files["gp-rbf"].read_text())
     assert (again["x"], again["simple_regret"]) == (gp["x"], gp["simple_regret"])
 
 

@@ -1,10 +1,12 @@
 """`mpnp export` and `mpnp explore`, as typed."""
 
+import io
 import signal
 import subprocess
 import sys
 import urllib.request
 
+import pandas as pd
 import pytest
 
 from helpers.command_line import call
@@ -46,6 +48,67 @@ def test_each_format_is_written_and_named(model, tmp_path):
 def test_what_cannot_be_exported_is_refused(arguments, message, tmp_path):
     answer = call("export", *arguments, "--out", tmp_path / "out")
     assert answer.code in (2, 3) and message in answer.err and answer.err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    (folder / "context.csv").write_text("task,x,y\na,20,301\nb,30,296\na,25,299\n")
+    (folder / "at.csv").write_text("task,x\na,22\nb,28\na,31\n")
+    return "--context", folder / "context.csv", "--at", folder / "at.csv"
+
+
+@pytest.fixture(scope="module")
+def exported(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    assert call("export", model, "--format", "numpy", "--out", folder).code == 0
+    return folder
+
+
+@pytest.mark.parametrize("choice", [[], ["--task", "a"], ["--quantiles", "0.1", "0.9"]])
+def test_an_export_predicts_what_its_model_predicts(model, exported, tables, choice):
+    one, other = (call("predict", each, *tables, *choice) for each in (model, exported))
+    assert (one.code, other.code) == (0, 0)
+    wanted, got = (pd.read_csv(io.StringIO(answer.out)) for answer in (one, other))
+    pd.testing.assert_frame_equal(got, wanted, rtol=1e-4)
+
+
+def test_an_export_predicts_without_jax(exported, tables):
+    program = (
+        "import sys; from mpnp.cli import main; assert main(sys.argv[1:]) == 0; "
+        "sys.exit(bool({'jax', 'equinox', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program, "predict", exported, *tables], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stdout.startswith("task,x,mean,std,q05")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--plot", "p.png"], "can neither plot"),
+        (["--model", "gp"], "nor choose a forecaster"),
+        (["--task", "c"], "no row has 'c'"),
+        (["--quantiles", "2"], "above 0 and below 1"),
+        (["--input", "hour"], "hour"),
+    ],
+)
+def test_what_an_export_cannot_answer_is_refused(exported, tables, arguments, message):
+    answer = call("predict", exported, *tables, *arguments)
+    assert answer.code == 2 and message in answer.err and answer.err.count("\n") == 1
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_an_export_warns_of_what_lies_outside_its_training_range(exported, tmp_path):
+    (tmp_path / "at.csv").write_text("x\n1000\n")
+    answer = call("predict", exported, "--at", tmp_path / "at.csv")
+    assert answer.code == 0 and "outside the training range" in answer.err
+
+
+def test_a_damaged_export_is_refused(exported, tables, tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    (tmp_path / "weights.npz").write_bytes((exported / "weights.npz").read_bytes())
+    answer = call("predict", tmp_path, *tables)
+    assert answer.code == 2 and "no export that this version can read" in answer.err
 
 
 def test_a_port_out_of_range_is_refused():

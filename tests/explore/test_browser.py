@@ -1,16 +1,34 @@
 """The page in a real browser: as a file that runs models by itself, and in front of a server."""
 
+import contextlib
 import threading
 
 import pytest
 
 from helpers.browser import Hands, open_browser
-from helpers.fitted_models import fitted
+from helpers.fitted_models import fitted, of_images
 from mpnp.explore.answers import Answers
 from mpnp.explore.gallery import Gallery
 from mpnp.explore.html import write_html
+from mpnp.explore.pictures import Pictures
 
 POINTS = "page.state.points"
+
+
+@contextlib.contextmanager
+def served(*parts):
+    """The address of a server of these parts, while it runs."""
+    import uvicorn
+
+    from mpnp.explore import server
+
+    listener = server.listen("127.0.0.1", 0)
+    service = uvicorn.Server(uvicorn.Config(server.make_app(*parts), log_level="error"))
+    thread = threading.Thread(target=service.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    yield server.address(listener, "")
+    service.should_exit = True
+    thread.join(30)
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +51,9 @@ def file_address(models, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server_address(models):
-    server = pytest.importorskip("mpnp.explore.server", reason="needs the extra: pip install 'mpnp[explore]'")
-    import uvicorn
-
-    listener = server.listen("127.0.0.1", 0)
-    config = uvicorn.Config(server.make_app(Answers(Gallery(models))), log_level="error")
-    service = uvicorn.Server(config)
-    thread = threading.Thread(target=service.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    yield server.address(listener, "")
-    service.should_exit = True
-    thread.join(30)
+    pytest.importorskip("mpnp.explore.server", reason="needs the extra: pip install 'mpnp[explore]'")
+    with served(Answers(Gallery(models))) as address:
+        yield address
 
 
 @pytest.fixture(params=["file_address", "server_address"])
@@ -175,3 +185,63 @@ def test_two_tabs_do_not_disturb_each_other(page):
     page.driver.switch_to.window(first)
     page.settle()
     assert page.run(f"{POINTS}.length") == 1
+
+
+@pytest.fixture(scope="module")
+def pictures_address():
+    pytest.importorskip("mpnp.explore.server", reason="needs the extra: pip install 'mpnp[explore]'")
+    with served(None, Pictures.of({"digits": of_images()})) as address:
+        yield address
+
+
+@pytest.fixture
+def canvas(browser, pictures_address):
+    browser.get("about:blank")
+    browser.get(pictures_address)
+    hands = Hands(browser)
+    hands.address = pictures_address
+    hands.wait("page.answer !== null && !page.busy")
+    hands.complaints()
+    yield hands
+    assert hands.complaints() == []
+
+
+def shown(canvas):
+    canvas.wait("!page.busy")
+    return canvas.run("[...page.state.pixels]")
+
+
+def test_pixels_are_revealed_painted_hidden_and_undone(canvas):
+    before = canvas.run("page.answer.mean")
+    canvas.find("#random").click()
+    assert len(shown(canvas)) == 40 and canvas.run("page.answer.mean") != before
+    canvas.find("#clear").click()
+    canvas.stroke("#given", -20, 0, 30, 0)
+    revealed = dict(shown(canvas))
+    assert len(revealed) >= 8 and all(canvas.run(f"page.hidden[{place}]") == colours for place, colours in revealed.items())
+    canvas.find("input[value=hide] + span").click()
+    canvas.stroke("#given", -20, 0, 30, 0)
+    assert shown(canvas) == []
+    canvas.find("#undo").click()
+    assert dict(shown(canvas)) == revealed
+
+
+def test_pixels_are_painted_with_keys_and_a_link_restores_them(canvas):
+    right, enter = "\ue014", "\ue007"
+    canvas.find("input[value=paint] + span").click()
+    canvas.run("find('given').focus()")
+    canvas.press(right, right, enter)
+    painted = shown(canvas)
+    assert len(painted) == 4 and {tuple(colours) for _, colours in painted} == {(255,)}
+    canvas.find("#link").click()
+    address = canvas.run("location.href")
+    canvas.driver.get("about:blank")
+    canvas.driver.get(address)
+    assert shown(canvas) == painted
+
+
+def test_hostile_links_leave_a_working_canvas(canvas):
+    canvas.driver.get("about:blank")
+    canvas.driver.get(canvas.address + "#pixels=-1.5~9999.0~3.300~x~1.2.3&draws=1e9&model=<img>&picture=../..")
+    assert shown(canvas) == [] and canvas.run("page.state.draws") == 4
+    assert canvas.run("document.documentElement.scrollWidth <= innerWidth")

@@ -1,6 +1,7 @@
 """The server answers what the page asks, and refuses everything else in clear words."""
 
 import concurrent.futures
+import dataclasses
 import json
 import random
 
@@ -10,6 +11,7 @@ import pytest
 from helpers.fitted_models import fitted, some_curves
 from mpnp.explore.answers import Answers
 from mpnp.explore.gallery import Gallery
+from mpnp.inference.model import FittedModel
 
 pytest.importorskip("uvicorn", reason="needs the extra: pip install 'mpnp[explore]'")
 testclient = pytest.importorskip("starlette.testclient", reason="needs httpx")
@@ -55,6 +57,15 @@ def test_the_band_is_that_of_the_model(client, models):
     )
     np.testing.assert_allclose(answer["mean"], wanted["mean"], rtol=1e-4)
     np.testing.assert_allclose(np.transpose([answer["low"], answer["high"]]), wanted["quantiles"], rtol=1e-4)
+
+
+def test_the_band_of_a_model_that_scales_curves_by_their_context_is_that_of_the_model():
+    model = fitted("tnp")
+    model = FittedModel(model.network, dataclasses.replace(model.card, scaled_by_context=True))
+    answer = Answers(Gallery({"mine": model}))(request(grid=[20, 30, 5]))
+    np.testing.assert_allclose(
+        answer["mean"], model.condition([20.0, 30.0], [301.0, 296.0]).predict(np.linspace(20, 30, 5)), rtol=1e-4
+    )
 
 
 def test_functions_are_those_of_the_model(client, models):

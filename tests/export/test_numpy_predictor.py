@@ -1,5 +1,6 @@
 """The predictor in NumPy alone: units, quantiles, functions, errors."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 from helpers.fitted_models import fitted, some_curves
 from mpnp.export.folders import write_numpy
 from mpnp.export.numpy_predictor import Predictor
+from mpnp.inference.card import CONTEXT_SHARE
+from mpnp.inference.model import FittedModel
 from mpnp.models.registry import MODELS
 
 X, Y, AT = [20.0, 30.0], [301.0, 296.0], [15.0, 25.0, 35.0, 45.0]
@@ -41,6 +44,21 @@ def test_the_quantiles_of_a_mixture_invert_its_cdf(tmp_path):
     for level in (0.1, 0.5, 0.99):
         quantile = predictor._quantile(level, loc, scale)
         np.testing.assert_allclose(predictor._run["cdf"]([quantile, loc, scale])[0], level, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::mpnp.inference.model.OutsideRangeWarning")
+def test_curves_are_read_in_units_of_their_context(tmp_path):
+    model = fitted("tnp")
+    model = FittedModel(model.network, dataclasses.replace(model.card, scaled_by_context=True))
+    predictor = exported(model, tmp_path)
+    for count in (0, 1, 2):
+        wanted = model.condition(X[:count], Y[:count]).predict(AT, "full", quantiles=[0.1, 0.9])
+        got = predictor.predict(X[:count], Y[:count], AT, quantiles=[0.1, 0.9])
+        for name in ("mean", "std", "quantiles"):
+            np.testing.assert_allclose(got[name][:, 0], wanted[name], rtol=1e-4)
+    once, moved = predictor.sample(X, Y, AT, 3), predictor.sample(X, np.array(Y) / 10, AT, 3)
+    np.testing.assert_allclose(moved, once / 10, rtol=1e-4)
+    assert predictor.description["context_share"] == CONTEXT_SHARE  # and the units of one curve do not stay
 
 
 def test_missing_outputs_are_not_observed(tmp_path):

@@ -67,6 +67,11 @@ class Hands:
         point = self.driver.find_elements(self._css, ".panel:first-child .point")[number]
         self._actions(self.driver).move_to_element(point).click_and_hold().move_by_offset(x, y).release().perform()
 
+    def stroke(self, selector: str, x: int, y: int, right: int, down: int) -> None:
+        """Press the mouse so far from the centre of an element, and move it by so many pixels."""
+        start = self._actions(self.driver).move_to_element_with_offset(self.find(selector), x, y)
+        start.click_and_hold().move_by_offset(right, down).release().perform()
+
     def click_point(self, number: int) -> None:
         self._actions(self.driver).move_to_element(
             self.driver.find_elements(self._css, ".panel:first-child .point")[number]

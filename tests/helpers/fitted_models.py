@@ -41,6 +41,12 @@ def fitted(name: str = "mpanp", curves: Curves | None = None, *, reference: Refe
     return FittedModel(network, card)
 
 
+def of_images(task: str = "mnist") -> FittedModel:
+    """A tiny network of random weights that passes for a model of grey images."""
+    model = fitted("mpnp", some_curves(inputs=2))
+    return FittedModel(model.network, dataclasses.replace(model.card, about=model.card.about | {"task": task}))
+
+
 def in_units(curves: Curves, *, x_shift: float, x_scale: float, y_shift: float, y_scale: float) -> Curves:
     """The same curves as another instrument would write them down."""
     return dataclasses.replace(curves, x=curves.x * x_scale + x_shift, y=curves.y * y_scale + y_shift)

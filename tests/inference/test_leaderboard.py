@@ -119,7 +119,7 @@ def test_scores_in_parts_are_those_of_the_whole(monkeypatch):
     np.testing.assert_allclose(prediction.crps(y), whole, rtol=1e-12)
 
 
-def test_of_those_that_may_be_first_one_with_functions_is_chosen(model):
+def test_of_those_that_may_be_first_the_stack_or_one_with_functions_is_chosen(model):
     def standing(name, behind):
         return Standing(name, -behind, 1.0, 1.0, 0.9, behind, 0.05)
 
@@ -127,7 +127,8 @@ def test_of_those_that_may_be_first_one_with_functions_is_chosen(model):
     assert choose([first, second, third], model.rivals, {}) == "gp"
     assert choose([first], model.rivals, {}) == "persistence"
     stack = standing("stack", 0.01)
-    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "gp": 0.5}) == "stack"
+    for leading in ([first, stack, second], [second, stack]):
+        assert choose(leading, model.rivals, {"mean": 0.5, "gp": 0.5}) == "stack"
     assert choose([first, stack, second], model.rivals, {"mean": 0.5, "persistence": 0.5}) == "gp"
 
 
@@ -135,9 +136,11 @@ def test_stacking_finds_the_weights_of_a_mixture():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(20_000) < 0.25, rng.normal(3, 1, 20_000), rng.normal(0, 1, 20_000))
     densities = {name: -((y - mean) ** 2) / 2 for name, mean in (("zero", 0), ("three", 3), ("far", 40))}
-    weights = learn_weights(densities, 64)
+    weights = learn_weights(densities, 64, 2_000)
     assert set(weights) == {"zero", "three"} and sum(weights.values()) == 1
     assert abs(weights["three"] - 0.25) < 0.02 and all(weight * 64 == round(weight * 64) for weight in weights.values())
+    hedged = learn_weights(densities, 64, 5)  # as few tasks as these rule nothing out
+    assert set(hedged) == set(densities) and abs(hedged["far"] - 1 / 33) < 1 / 64
 
 
 def test_a_mixture_has_the_moments_of_its_parts():

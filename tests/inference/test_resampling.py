@@ -13,7 +13,8 @@ from helpers.fitted_models import fitted, some_curves
 from helpers.models import small_model
 from mpnp.errors import InputError
 from mpnp.inference.designs import Forecast, Scattered, spread_inputs
-from mpnp.inference.model import FittedModel
+from mpnp.inference.model import FittedModel, OutsideRangeWarning
+from mpnp.inference.predictor import pad_points
 from mpnp.inference.resampler import choose_num_future
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
 from mpnp.models.registry import MODELS
@@ -34,14 +35,16 @@ def exact_posterior():
     return (gain @ Y_CONTEXT)[:, 0], np.asarray(kernel(X_TARGET, X_TARGET)) - gain @ cross.T
 
 
-@pytest.fixture(scope="module")
-def functions():
+@pytest.fixture(scope="module", params=["in random order", "ascending"])
+def functions(request):
     """Many functions of the exact process, with many more observations than it takes to know them."""
-    inputs = jnp.asarray(np.random.default_rng(0).permuted(np.tile(np.linspace(-2.5, 2.5, 60), (2_000, 1)), axis=1)[..., None])
+    rows = np.tile(np.linspace(-2.5, 2.5, 60), (2_000, 1))
+    ordered = rows if request.param == "ascending" else np.random.default_rng(0).permuted(rows, axis=1)
+    inputs = jnp.asarray(ordered[..., None])
 
     @jax.jit
     def draw(inputs, key):
-        completed = complete_contexts(ExactProcess(), PointSet.observed(X_CONTEXT, Y_CONTEXT), inputs, key=key)
+        completed = complete_contexts(ExactProcess(), PointSet.observed(X_CONTEXT, Y_CONTEXT), inputs, 60, key=key)
         return read_functions(ExactProcess(), completed, jnp.asarray(X_TARGET), key=key).loc[..., 0]
 
     return np.asarray(draw(inputs.astype(jnp.float32), jax.random.key(0)))
@@ -101,7 +104,7 @@ def test_the_chain_rule_predicts_each_point_from_those_before_it():
 def test_appending_a_point_is_encoding_all_points_anew(name):
     model, context = small_model(name), PointSet.observed(X_CONTEXT, Y_CONTEXT)
     inputs = jnp.asarray(spread_inputs(2, 4, -np.ones(1), np.ones(1), np.random.default_rng(1)), jnp.float32)
-    completed = eqx.filter_jit(complete_contexts)(model, context, inputs, key=jax.random.key(3))
+    completed = eqx.filter_jit(complete_contexts)(model, context, inputs, 4, key=jax.random.key(3))
     assert completed.mask.shape == (2, 7) and completed.mask.all()
     np.testing.assert_array_equal(completed.x[:, 3:], inputs)
     np.testing.assert_array_equal(completed.y[:, :3], np.broadcast_to(Y_CONTEXT, (2, 3, 1)))
@@ -120,6 +123,27 @@ def test_appending_a_point_is_encoding_all_points_anew(name):
     keys = jax.random.split(jax.random.key(3), 2)
     for draw in range(2):
         np.testing.assert_allclose(completed.y[draw, 3:], by_hand(model, inputs[draw], keys[draw]), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cnp", "mpanp", "tnp"])
+def test_padded_inputs_are_never_observed(name):
+    model, context = small_model(name), PointSet.observed(X_CONTEXT, Y_CONTEXT)
+    inputs = jnp.asarray(spread_inputs(2, 6, -np.ones(1), np.ones(1), np.random.default_rng(1)), jnp.float32)
+    complete = eqx.filter_jit(complete_contexts)
+    four, all_six = (complete(model, context, inputs, jnp.asarray(num), key=jax.random.key(3)) for num in (4, 6))
+    np.testing.assert_array_equal(four.mask, np.tile(np.arange(9) < 7, (2, 1)))
+    np.testing.assert_array_equal(four.y[:, :7], all_six.y[:, :7])
+
+
+def test_padding_of_the_context_changes_no_function():
+    context = PointSet.observed(X_CONTEXT, Y_CONTEXT)
+    inputs = jnp.asarray(spread_inputs(2, 4, -np.ones(1), np.ones(1), np.random.default_rng(1)), jnp.float32)
+
+    def draw(context):
+        return complete_contexts(ExactProcess(), context, inputs, 4, key=jax.random.key(3)).y[:, -4:]
+
+    padded = jax.tree.map(jnp.asarray, pad_points(context, 8))
+    np.testing.assert_allclose(draw(padded), draw(context), rtol=1e-3, atol=1e-4)
 
 
 def test_inputs_fill_the_box_evenly():
@@ -160,6 +184,30 @@ def test_functions_are_decided_by_their_seed_at_any_rows(name):
     np.testing.assert_allclose(posterior.sample(GRID[[2, 5]], 4, seed=7), draws[:, [2, 5]], rtol=1e-4)
     assert np.abs(posterior.sample(GRID, 4, seed=8) - draws).max() > 1e-3
     assert len(np.unique(draws, axis=0)) == 4
+
+
+def test_one_row_and_thousands_have_the_same_functions():
+    posterior, many = fitted("canp", CURVES).condition(*CURVES.pair(3)), np.linspace(12, 46, 3_000)
+    draws = posterior.sample(many, 2, seed=7)
+    assert draws.shape == (2, 3_000) and np.isfinite(draws).all()
+    np.testing.assert_allclose(posterior.sample(many[1_234:1_235], 2, seed=7), draws[:, [1_234]], rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("default::mpnp.inference.model.OutsideRangeWarning")
+def test_outside_the_training_range_functions_are_drawn_with_a_warning():
+    posterior = fitted("canp", CURVES).condition(*CURVES.pair(3))
+    with pytest.warns(OutsideRangeWarning, match="1 of 2 rows lie outside the training range"):
+        assert np.isfinite(posterior.sample([20.0, 60.0], 2)).all()
+    inputs = posterior.model.resampler.place(posterior.x, np.array([[20.0], [90.0]]), 4, 10, np.random.default_rng(0))
+    within = posterior.model.resampler.place(posterior.x, np.array([[20.0]]), 4, 10, np.random.default_rng(0))
+    assert inputs.max() > within.max() + 0.5
+
+
+def test_missing_inputs_are_refused():
+    posterior = fitted("canp", CURVES).condition(*CURVES.pair(3))
+    for ask in (posterior.sample, posterior.between_std, lambda x: posterior.joint_log_prob(x, [300.0, 301.0])):
+        with pytest.raises(InputError, match="column 'x' is missing in row 1"):
+            ask([20.0, np.nan])
 
 
 def test_observations_scatter_around_functions_by_the_noise():

@@ -13,7 +13,7 @@ from mpnp.inference.predictor import Predictor
 from mpnp.tables.curves import Curves
 from mpnp.tables.split import split_curves
 from mpnp.training.evaluate import evaluate_run
-from mpnp.bayesopt.optimizer import Optimizer, minimize
+from mpnp.bayesopt import Optimizer, minimize
 
 model = mpnp.load("cnp-rbf")
 curves = Curves.from_pairs([([0.0, 1.0, 2.0], [0.1, 0.2, 0.3])] * 8)
@@ -39,6 +39,7 @@ calls = {
         lambda value: posterior.sample([0.5], value),
         lambda value: posterior.functional(max, [0.5], n=value),
         lambda value: posterior.to_arviz([0.5], value),
+        lambda value: Optimizer("random", (0, 1)).ask(value),
     ],
     "num_draws": [lambda value: posterior.plot(num_draws=value), lambda value: posterior.figure(num_draws=value)],
     "count": [lambda value: choose_pixels(4, 4, value, 0)],

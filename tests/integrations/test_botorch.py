@@ -17,9 +17,12 @@ from botorch.acquisition import (
     qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
 )
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
+from botorch.models.transforms.input import Normalize
 from botorch.optim import optimize_acqf
 from botorch.posteriors.ensemble import EnsemblePosterior
+from botorch.sampling.normal import SobolQMCNormalSampler
 from scipy.stats import laplace, norm
 
 from helpers.documents import code_blocks
@@ -139,6 +142,35 @@ def test_fantasies_are_a_batch_of_models_each_with_its_own_observations(network)
     assert_close(fantasies.posterior(asked[0, 0]).values[1, 2], fantasies.posterior(asked[:1, :1]).values[1, 2])
 
 
+def test_a_sobol_sampler_chooses_functions_the_same_in_all_batches(network):
+    model, x = believe(network), draw(3, 2, 2, seed=8)
+    sampler = SobolQMCNormalSampler(torch.Size([SOME * 4]), seed=0)
+    posterior = model.posterior(x)
+    samples = sampler(posterior)
+    assert samples.shape == (SOME * 4, 3, 2, 1)
+    chosen = [int((posterior.values == sample[:, None]).all(dim=(0, 2, 3)).nonzero().item()) for sample in samples]
+    assert sorted(set(chosen)) == list(range(SOME)) and max(map(chosen.count, chosen)) <= 6
+    assert_close(sampler(model.posterior(x[:1])), samples[:, :1])
+    assert model.fantasize(x, sampler).batch_shape == (SOME * 4, 3)
+
+
+def test_a_posterior_is_scaled_by_botorchs_transform(network):
+    model, x = believe(network), draw(3, 2, 2, seed=8)
+    transform = ScalarizedPosteriorTransform(weights=torch.tensor([-2.0], dtype=torch.float64), offset=3.0)
+    assert_close(model.posterior(x, posterior_transform=transform).values, 3 - 2 * model.posterior(x).values)
+
+
+def test_an_input_transform_comes_before_everything_else(network):
+    transform = Normalize(2, bounds=torch.tensor([[0.0, -10.0], [2.0, 10.0]], dtype=torch.float64))
+    raw = transform.untransform(draw(4, 2))
+    model = NeuralProcessModel(network, raw, 100 * draw(4, 1, seed=1), bounds=UNIT, input_transform=transform, num_samples=SOME)
+    x = draw(3, 2, 2, seed=8)
+    assert_close(model.posterior(transform.untransform(x)).values, believe(network).posterior(x).values)
+    more, y = draw(1, 2, seed=5), draw(1, 1, seed=6)
+    later = model.condition_on_observations(transform.untransform(more), y).posterior(transform.untransform(x))
+    assert_close(later.values, believe(network).condition_on_observations(more, y).posterior(x).values)
+
+
 def test_noise_is_independent_from_point_to_point_and_the_same_in_every_call(network):
     model, x = believe(network), draw(2, 3, 2, seed=2)
     noisy = model.posterior(x, observation_noise=True).values
@@ -226,7 +258,7 @@ def test_acquisitions_of_batches_are_climbed(name):
 def test_the_knowledge_gradient_is_climbed_through_its_fantasies():
     bounds, num_fantasies = UNIT[:, :1], 4
     model = NeuralProcessModel("mpanp-rbf", KNOWN, forrester(KNOWN), bounds=bounds, num_samples=16)
-    acquisition = qKnowledgeGradient(model, num_fantasies, sampler=FunctionSampler(torch.Size([num_fantasies])))
+    acquisition = qKnowledgeGradient(model, num_fantasies)  # with BoTorch's Sobol sampler
     starts = draw(4, 1 + num_fantasies, 1).requires_grad_()
     values = acquisition(starts)
     (slopes,) = torch.autograd.grad(values.sum(), starts)

@@ -1,6 +1,6 @@
 """The Optuna sampler: Optuna's published tests, then what is particular to ours."""
 
-import contextlib
+import pickle
 
 import numpy as np
 import pytest
@@ -12,9 +12,8 @@ from optuna.testing.pytest_samplers import (
     BasicSamplerTestCase,
     RelativeSamplerTestCase,
     SingleOnlySamplerTestCase,
-    parametrize_suggest_method,
 )
-from optuna.trial import FixedTrial, TrialState
+from optuna.trial import TrialState
 
 from helpers.fitted_models import fitted
 from mpnp.bayesopt import GaussianProcess, Kernel
@@ -30,45 +29,18 @@ PROCESS = GaussianProcess(Kernel(amplitude=1.0, length=0.3, noise=0.05))
 SPACE = {"rate": FloatDistribution(1e-4, 1.0, log=True), "width": FloatDistribution(0.0, 10.0)}
 
 
-@contextlib.contextmanager
-def refused_if_categorical(*suggest_methods):
-    trial = FixedTrial({"x": 1, "y": 1})
-    for suggest in suggest_methods:
-        suggest(trial)
-    if any(isinstance(one, CategoricalDistribution) for one in trial.distributions.values()):
-        with pytest.raises(InputError, match="is categorical, but this sampler searches numbers"):
-            yield
-    else:
-        yield
-
-
 class Published:
     @pytest.fixture
     def sampler(self):
-        return lambda: NeuralProcessSampler(PROCESS, seed=0)
+        return lambda: NeuralProcessSampler(seed=0)
 
 
 class TestBasic(Published, BasicSamplerTestCase):
-    # Of categorical parameters alone: they are refused, see below.
-    test_categorical = None
-    test_conditional_sample_independent = None
-    test_conditional_parameter_objective = None
-
-    @parametrize_suggest_method("x")
-    def test_single_parameter_objective(self, sampler, suggest_method_x):
-        with refused_if_categorical(suggest_method_x):
-            super().test_single_parameter_objective(sampler, suggest_method_x)
-
-    @parametrize_suggest_method("x")
-    @parametrize_suggest_method("y")
-    def test_combination_of_different_distributions_objective(self, sampler, suggest_method_x, suggest_method_y):
-        with refused_if_categorical(suggest_method_x, suggest_method_y):
-            super().test_combination_of_different_distributions_objective(sampler, suggest_method_x, suggest_method_y)
+    pass
 
 
 class TestRelative(Published, RelativeSamplerTestCase):
-    test_sample_relative_categorical = None
-    test_sample_relative_mixed = None
+    pass
 
 
 class TestSingleOnly(Published, SingleOnlySamplerTestCase):
@@ -112,6 +84,15 @@ def test_reversed_bounds_are_refused_by_optuna_in_words():
     study = optuna.create_study(sampler=NeuralProcessSampler("random", seed=0))
     with pytest.raises(ValueError, match="`low <= high`"):
         study.optimize(lambda trial: trial.suggest_float("x", 2, 1), n_trials=1)
+
+
+def test_a_category_takes_an_input_for_each_choice():
+    space = Space.of({"kernel": CategoricalDistribution(["rbf", None, 3]), "width": FloatDistribution(0.0, 10.0)})
+    assert space.columns == ("kernel=rbf", "kernel=None", "kernel=3", "width")
+    params = [{"kernel": None, "width": 2.5}, {"kernel": 3, "width": 7.5}]
+    np.testing.assert_allclose(space.places(params), [[0, 1, 0, 2.5], [0, 0, 1, 7.5]])
+    assert space.values(space.places(params)) == params
+    assert space.snap(np.array([[0.2, 0.6, 0.5, 0.1]])).tolist() == [[0.0, 1.0, 0.0, 0.1]]
 
 
 # The loop
@@ -186,8 +167,52 @@ def test_a_network_searches_as_many_parameters_as_it_has_inputs():
 def test_arguments_are_checked():
     with pytest.raises(InputError, match="n_startup_trials must be a whole number of at least 0"):
         NeuralProcessSampler("random", n_startup_trials=-1)
-    with pytest.raises(InputError, match="'c' is categorical"):
-        NeuralProcessSampler("random", search_space={"c": CategoricalDistribution(["a", "b"])})
+
+
+def test_a_category_is_searched_together_with_numbers():
+    def objective(trial):
+        level = {"a": 0.5, "b": 0.0, "c": 1.0}[trial.suggest_categorical("c", ["a", "b", "c"])]
+        return level + (trial.suggest_float("x", 0, 1) - 0.3) ** 2
+
+    study = run(NeuralProcessSampler(seed=0), objective, n_trials=18)
+    assert study.best_params["c"] == "b" and study.best_value < 0.01
+
+
+def test_the_parameters_of_a_branch_are_searched_beside_those_that_all_trials_have():
+    def objective(trial):
+        if trial.suggest_categorical("branch", ["left", "right"]) == "left":
+            return 1 + trial.suggest_float("y", 0, 1)
+        return (trial.suggest_float("x", 0, 1) - 0.5) ** 2
+
+    study = run(NeuralProcessSampler(seed=0), objective, n_trials=12)
+    assert study.best_value < 0.1 and {"x", "y"} < {name for trial in study.trials for name in trial.params}
+
+
+def test_violated_constraints_are_learnt():
+    def objective(trial):
+        value = -trial.suggest_float("x", 0, 1) - trial.suggest_float("y", 0, 1)
+        trial.set_user_attr("excess", trial.params["x"] - 0.5)
+        return value
+
+    sampler = NeuralProcessSampler("gp", constraints_func=lambda trial: (trial.user_attrs["excess"],), seed=0)
+    study = run(sampler, objective, n_trials=18)
+    violations = [trial.user_attrs["excess"] > 0 for trial in study.trials]
+    feasible = [trial.value for trial, violated in zip(study.trials, violations, strict=True) if not violated]
+    assert sum(violations[6:]) <= 7 and min(feasible) < -1.3
+
+
+def test_threads_do_not_repeat_one_another():
+    study = run(NeuralProcessSampler("gp", search_space=SPACE, seed=0), n_trials=14, n_jobs=3)
+    assert len(set(asked(study))) == 14
+
+
+def test_a_sampler_survives_a_pickle():
+    sampler = NeuralProcessSampler("gp", search_space=SPACE, seed=0)
+    study = run(sampler, n_trials=6)
+    study.sampler = pickle.loads(pickle.dumps(sampler))
+    study.optimize(bowl, n_trials=1)
+    again = run(NeuralProcessSampler("gp", search_space=SPACE, seed=0), n_trials=7)
+    assert asked(again) == asked(study)
 
 
 # Past studies
@@ -225,8 +250,6 @@ def test_studies_that_cannot_be_learnt_from_together_are_refused():
     for objective, message in ((wide, "has width, and others have log rate, width"), (linear, "has rate, width")):
         with pytest.raises(InputError, match=message):
             tasks_from_studies([past(), run(random, objective, 3)])
-    with pytest.raises(InputError, match="'c' is categorical"):
-        tasks_from_studies([run(random, lambda trial: trial.suggest_categorical("c", [0, 1]), 2)])
     with pytest.raises(InputError, match="no studies"):
         tasks_from_studies([])
     with pytest.raises(InputError, match="none of the 1 studies has a finished trial"):
@@ -258,7 +281,7 @@ def test_a_model_of_studies_reads_places_and_costs_as_it_learnt_them():
     asked_at = space.box.from_unit(np.random.default_rng(1).random((5, 2)))
     scale = belief.scale(y.T)
     mean, std = belief.strategy.surrogate.moments(
-        belief.inputs(space, x)[None], scale.apply(y.T), belief.inputs(space, asked_at), np.array([0])
+        belief.inputs(x)[None], scale.apply(y.T), belief.inputs(asked_at), np.array([0])
     )
     wanted = model.condition(x, y).prediction(asked_at)
     np.testing.assert_allclose(scale.undo(mean)[0], wanted.mean[:, 0], rtol=1e-4, atol=1e-3)

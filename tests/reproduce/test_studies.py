@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from helpers.image_files import write_digits, write_faces
 from helpers.models import small_model, small_task
 from helpers.reproduction import MadeUp, campaign_in
-from mpnp.bayesopt import GaussianProcess, Kernel, strategies
+from mpnp.bayesopt import GaussianProcess, Kernel, registry
 from mpnp.datasets.prepared import store_of
 from mpnp.datasets.registry import prepare
 from mpnp.errors import InputError
@@ -32,7 +32,7 @@ NUM_TASKS = 20
 def quick():
     """A kernel that need not be learnt."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strategies, "pretrained_process", lambda: GaussianProcess(Kernel(0.5, 0.05, 0.02)))
+        patch.setattr(registry, "pretrained_process", lambda: GaussianProcess(Kernel(0.5, 0.05, 0.02)))
         yield
 
 

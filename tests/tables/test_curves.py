@@ -2,6 +2,7 @@
 
 import gzip
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.fitted_models import some_curves
 from mpnp.errors import InputError
+from mpnp.inference.assess import cut_curves
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -185,6 +187,25 @@ def test_splits_keep_curves_and_groups_whole(seed):
     assert [len(parts[name]) for name in ("train", "validation", "test")] == [15, 6, 9]
     of_part = [set(part.groups) for part in parts.values()]
     assert not (of_part[0] & of_part[1] or of_part[0] & of_part[2] or of_part[1] & of_part[2])
+
+
+def test_the_same_table_in_another_order_format_and_unit_is_learnt_from_alike(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"task": np.repeat([f"{n}" for n in range(12)], 6), "hour": np.tile(np.arange(6.0), 12)})
+    frame["temp"] = rng.normal(50, 9, size=len(frame)).round(3)
+    frame.loc[5, "temp"] = np.nan
+    other = frame.sample(frac=1, random_state=0).assign(hour=lambda f: f.hour * 60 + 100, temp=lambda f: f.temp * 1.8 + 32)
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    other[["temp", "task", "hour"]].to_csv(tmp_path / "other.csv", index=False, sep=";", decimal=",", encoding="utf-16")
+    learnt = []
+    for name in ("one", "other"):
+        curves = curves_from_frame(read_table(tmp_path / f"{name}.csv", ("task",)), Schema.named(["hour"], ["temp"], "task"))
+        table = CurveDataset(curves, "random", 0.25, 0.25, mixing=0.5)
+        cuts = cut_curves(table.parts["validation"], "random", max_rows=6, num_cuts=2, seed=0)
+        encoded = [table.columns.encode_outputs(y) for _, y, _, _ in cuts]
+        learnt.append([table.problem(), [part.names for part in table.parts.values()], encoded])
+    for one, same in zip(jax.tree.leaves(learnt[0]), jax.tree.leaves(learnt[1]), strict=True):
+        np.testing.assert_allclose(one, same, rtol=1e-4, atol=1e-5) if not isinstance(one, str) else one == same
 
 
 def test_a_column_may_say_which_part_a_curve_is_of():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
 from mpnp.errors import unknown_name
@@ -18,6 +18,7 @@ __all__ = [
     "expected_improvement",
     "find_acquisition",
     "log_expected_improvement",
+    "log_improvement_slopes",
 ]
 
 EXPECTED_IMPROVEMENT = "expected-improvement"
@@ -48,6 +49,18 @@ def log_expected_improvement(mean: Values, std: Values, best: Values) -> Float[n
         spread = np.log(std) + _log_h(gap / std)
         certain = np.log(np.maximum(gap, 0))
     return np.where(std > 0, spread, certain)
+
+
+def log_improvement_slopes(mean: float, std: float, best: float) -> tuple[float, float, float]:
+    """Logarithm of the expected improvement, and its derivatives with respect to the mean and the standard deviation.
+
+    With $h' = \\Phi$, they are $-\\Phi(z) / \\sigma h(z)$ and $\\phi(z) / \\sigma h(z)$.
+    """
+    z = (best - mean) / std
+    log_h = float(_log_h(np.asarray([z]))[0])
+    by_mean = -np.exp(log_ndtr(z) - log_h) / std
+    by_std = np.exp(-(z**2) / 2 - np.log(2 * np.pi) / 2 - log_h) / std
+    return float(np.log(std) + log_h), float(by_mean), float(by_std)
 
 
 def _log_h(z: Values) -> Float[np.ndarray, "*any"]:
@@ -94,15 +107,19 @@ class Acquisition:
     scores: Callable[[AbstractSurrogate, Inputs, Outputs, Candidates, Seeds], Scores]
     """Scores of all candidates. Higher is better."""
     label: str
+    climbs: bool = True
+    """Whether the score of a point does not depend on the other candidates, so that a search can go uphill from the best."""
     line: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"lw": 1.5})
     """Line style in figures, as matplotlib keywords. The colour defaults to the row's position in the registry."""
 
 
 ACQUISITIONS: dict[str, Acquisition] = {
     # The first two often choose the same points, so one is drawn wide and pale beneath the other.
-    EXPECTED_IMPROVEMENT: Acquisition(_by_expected_improvement, "expected improvement", {"lw": 3.5, "alpha": 0.5}),
-    "log-expected-improvement": Acquisition(_by_log_expected_improvement, "log expected improvement", {"lw": 1.5, "ls": "--"}),
-    "thompson": Acquisition(_by_thompson, "thompson"),
+    EXPECTED_IMPROVEMENT: Acquisition(_by_expected_improvement, "expected improvement", line={"lw": 3.5, "alpha": 0.5}),
+    "log-expected-improvement": Acquisition(
+        _by_log_expected_improvement, "log expected improvement", line={"lw": 1.5, "ls": "--"}
+    ),
+    "thompson": Acquisition(_by_thompson, "thompson", climbs=False),
 }
 
 

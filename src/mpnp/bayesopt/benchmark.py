@@ -1,6 +1,7 @@
 """The paper's Bayesian optimisation benchmark: many searches for the minimum of a known function, run in lockstep."""
 
 import dataclasses
+import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +13,10 @@ from tqdm import tqdm
 
 from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT, find_acquisition
 from mpnp.bayesopt.objectives import Objective, find_objective
+from mpnp.bayesopt.registry import find_strategy
 from mpnp.bayesopt.space import GRID, OutputScale, among, grid
-from mpnp.bayesopt.strategies import (
-    AbstractStrategy,
-    child_seed,
-    choose,
-    find_strategy,
-)
-from mpnp.bayesopt.surrogates import Seeds
+from mpnp.bayesopt.strategies import AbstractStrategy, child_seed, choose
+from mpnp.bayesopt.surrogates import NeuralProcessSurrogate, Seeds
 from mpnp.errors import InputError, RunError
 from mpnp.io.files import environment, read_json, write_json
 from mpnp.options import option, require_fields, require_seed
@@ -94,7 +91,9 @@ def run_named(study: Study, named: Mapping[str, str | Path], out: Path, *, quiet
     _require_agreement(study_folder(out, study), read_records(out, study), dataclasses.asdict(study))
     for label, model in named.items():
         path = study_folder(out, study) / f"{label}.json"
-        strategy = find_strategy(model, study.acquisition, num_samples=study.num_samples)
+        # The paper's models draw functions themselves.
+        read = functools.partial(NeuralProcessSurrogate, num_samples=study.num_samples)
+        strategy = find_strategy(model, study.acquisition, read=read)
         strategy.require_inputs(1)
         if path.exists():
             if read_json(path)["strategy"] != strategy.describe():

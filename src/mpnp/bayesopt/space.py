@@ -45,6 +45,14 @@ class Box:
         """Number of inputs of the objective."""
         return len(self.low)
 
+    def is_point(self, x: Any) -> bool:
+        """Whether this is meant as one point rather than several: several are a matrix, or with one input a list."""
+        try:
+            shape = np.shape(x)
+        except ValueError:
+            return True
+        return len(shape) < 2 and not (self.num_inputs == 1 and shape > (1,))
+
     def point(self, x: Any) -> Point:
         """Validate a user's point. With one input, a plain number is accepted."""
         point = _numbers(x, f"a point must have {self.num_inputs} numbers, one per input").reshape(-1)
@@ -106,8 +114,8 @@ def _numbers(values: Any, expected: str) -> np.ndarray:
 GRID = 1_000
 """Candidates for one input: the paper's regular grid."""
 
-SPREAD, NEARBY = 2_048, 256
-"""Candidates for several inputs: spread over the whole box, and near the best point."""
+SPREAD, NEARBY, NEARBY_ON_LINE = 1_024, 256, 24
+"""Candidates for several inputs: spread over the whole box, and near the best point; and near it on the grid of one input."""
 
 STEPS = (1e-3, 0.2)
 """Smallest and largest standard deviation of steps from the best point, in the unit box."""
@@ -130,13 +138,12 @@ def sobol_points(num_inputs: int, count: int, seed: list[int]) -> Float[np.ndarr
 def candidate_points(
     num_inputs: int, best: Float[np.ndarray, " input"], seed: list[int]
 ) -> Float[np.ndarray, "candidate input"]:
-    """Candidates for one suggestion: a grid in one dimension, otherwise points all over the box and around the best one."""
-    if num_inputs == 1:
-        return grid()
+    """Candidates for one suggestion: points all over the box, in one dimension a grid, and points around the best one."""
+    count = NEARBY_ON_LINE if num_inputs == 1 else NEARBY
     rng = np.random.default_rng([*seed, 1])
-    steps = np.exp(rng.uniform(*np.log(STEPS), size=(NEARBY, 1)))  # large steps find other basins, small ones refine
-    nearby = np.clip(best + steps * rng.standard_normal((NEARBY, num_inputs)), 0, 1)
-    return np.concatenate([sobol_points(num_inputs, SPREAD, seed), nearby])
+    steps = np.exp(rng.uniform(*np.log(STEPS), size=(count, 1)))  # large steps find other basins, small ones refine
+    nearby = np.clip(best + steps * rng.standard_normal((count, num_inputs)), 0, 1)
+    return np.concatenate([grid() if num_inputs == 1 else sobol_points(num_inputs, SPREAD, seed), nearby])
 
 
 NO_SPREAD = 1e-12

@@ -1,46 +1,47 @@
-"""Strategies choose which candidate to evaluate next, for several optimisation loops at once."""
+"""Strategies choose the next point of one search, or among candidates for several loops at once."""
 
 import abc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Integer
+from jaxtyping import Bool, Float, Integer
 
-from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT, find_acquisition
-from mpnp.bayesopt.gaussian_process import pretrained_process
-from mpnp.bayesopt.surrogates import (
-    AbstractSurrogate,
-    Candidates,
-    Inputs,
-    NeuralProcessSurrogate,
-    Outputs,
-    Scores,
-    Seeds,
-)
-from mpnp.errors import InputError
-from mpnp.inference.model import NUM_SAMPLES, FittedModel, load
+from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT, find_acquisition
+from mpnp.bayesopt.climbing import climb, worth
+from mpnp.bayesopt.history import History, Snap
+from mpnp.bayesopt.space import OutputScale, candidate_points
+from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
 
-__all__ = [
-    "ACQUISITIONS",
-    "EXPECTED_IMPROVEMENT",
-    "AbstractStrategy",
-    "ModelBased",
-    "RandomSearch",
-    "child_seed",
-    "choose",
-    "find_strategy",
-]
+__all__ = ["RANDOM", "AbstractStrategy", "ModelBased", "RandomSearch", "child_seed", "choose"]
 
-GAUSSIAN_PROCESS, RANDOM = "gp", "random"
+RANDOM = "random"
+
+NUM_TRIES = 256
+"""Random points among which the first unknown one is taken."""
 
 
 class AbstractStrategy(abc.ABC):
-    """Scores candidates given the observations of each loop."""
+    """Chooses points given the observations so far."""
+
+    @abc.abstractmethod
+    def suggest(self, history: History, snap: Snap, seed: int) -> Float[np.ndarray, " input"]:
+        """The next point of a search with at least one successful evaluation, anywhere that `snap` leads to.
+
+        It depends on the arguments alone.
+        """
+
+    @abc.abstractmethod
+    def best(self, history: History) -> int:
+        """Index of the evaluation believed to be the best."""
+
+    @property
+    @abc.abstractmethod
+    def explanation(self) -> str:
+        """Who suggests, and why."""
 
     @abc.abstractmethod
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-        """Scores of the candidates for each loop. Higher is better."""
+        """Scores of the candidates for each loop, as the paper's study chooses. Higher is better."""
 
     @abc.abstractmethod
     def expected(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores | None:
@@ -62,6 +63,27 @@ class ModelBased(AbstractStrategy):
         find_acquisition(acquisition)
         self.surrogate, self.acquisition = surrogate, acquisition
 
+    def suggest(self, history: History, snap: Snap, seed: int) -> Float[np.ndarray, " input"]:
+        seeds, y = np.asarray([seed], np.uint32), history.y[None]
+        x = np.concatenate([history.x, history.pending])[None]
+        z = np.pad(OutputScale.of(y).apply(y), ((0, 0), (0, len(history.pending))))  # 0 is the mean output so far
+
+        def score(points: Candidates) -> Float[np.ndarray, " candidate"]:
+            return self.scores(x, z, points, seeds)[0]
+
+        candidates = snap(candidate_points(history.x.shape[1], history.best, [seed]))
+        scores = worth(score(candidates), history.allowed(candidates, history.uncrowded(candidates)))
+        if not find_acquisition(self.acquisition).climbs:
+            return candidates[np.argmax(scores)]
+        return climb(score, candidates, scores, history.uncrowded, snap, np.random.default_rng([seed, 2]))
+
+    def best(self, history: History) -> int:
+        return int(np.argmin(history.y))
+
+    @property
+    def explanation(self) -> str:
+        return "the model that was chosen"
+
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         return find_acquisition(self.acquisition).scores(self.surrogate, x, z, candidates, seeds)
 
@@ -78,6 +100,17 @@ class ModelBased(AbstractStrategy):
 class RandomSearch(AbstractStrategy):
     """Uniform random choice: the baseline that every other strategy must beat."""
 
+    def suggest(self, history: History, snap: Snap, seed: int) -> Float[np.ndarray, " input"]:
+        points = snap(np.random.default_rng(seed).random((NUM_TRIES, history.x.shape[1])))
+        return points[int(np.argmax(history.unknown(points)))]
+
+    def best(self, history: History) -> int:
+        return int(np.argmin(history.y))
+
+    @property
+    def explanation(self) -> str:
+        return "chance, which learns nothing"
+
     def scores(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         return np.stack([np.random.default_rng(seed).random(len(candidates)) for seed in seeds])
 
@@ -91,28 +124,6 @@ class RandomSearch(AbstractStrategy):
         return {"model": RANDOM}
 
 
-def find_strategy(model: Any, acquisition: str, *, num_samples: int = NUM_SAMPLES) -> AbstractStrategy:
-    """Make a strategy from a model or surrogate, the directory or name of a model, 'gp' or 'random'.
-
-    `num_samples` is the number of function samples that represent the posterior of a model; surrogates have their own.
-    """
-    find_acquisition(acquisition)
-    if model == RANDOM:
-        return RandomSearch()
-    if model == GAUSSIAN_PROCESS:
-        return ModelBased(pretrained_process(), acquisition)
-    if isinstance(model, AbstractSurrogate):
-        return ModelBased(model, acquisition)
-    if isinstance(model, str | Path):
-        model = load(model)
-    if not isinstance(model, FittedModel):
-        raise InputError(
-            f"model must be a loaded model, the directory or name of one, '{GAUSSIAN_PROCESS}' or '{RANDOM}'; "
-            f"got {type(model).__name__}"
-        )
-    return ModelBased(NeuralProcessSurrogate(model, num_samples=num_samples), acquisition)
-
-
 def choose(
     strategy: AbstractStrategy,
     x: Inputs,
@@ -122,10 +133,7 @@ def choose(
     seeds: Seeds,
 ) -> Integer[np.ndarray, " loop"]:
     """Index of the best-scoring unknown candidate for each loop; ties go to the first."""
-    scores = strategy.scores(x, z, candidates, seeds)
-    # NaN and minus infinity must still rank above known points.
-    worth = np.clip(np.nan_to_num(scores, nan=-np.inf), np.finfo(float).min, None)
-    return np.argmax(np.where(known, -np.inf, worth), axis=1)
+    return np.argmax(worth(strategy.scores(x, z, candidates, seeds), ~known), axis=1)
 
 
 def child_seed(seed: int, index: int) -> int:

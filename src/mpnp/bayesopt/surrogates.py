@@ -20,10 +20,13 @@ from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points
 from mpnp.tables.points import context_points, target_inputs
 
-__all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate", "Outputs", "Scores", "Seeds"]
+__all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate", "Outputs", "Scores", "Seeds", "context_slots"]
 
 SLOTS = (16, 48)
 """Context sizes that small loops are padded to. Few sizes, because compiling each program takes seconds."""
+
+TARGETS = 1_024
+"""Fewer candidates are padded to this number, that of a search in one dimension, so that it needs a single program."""
 
 Inputs = Float[np.ndarray, "loop point input"]
 Outputs = Float[np.ndarray, "loop point"]
@@ -96,15 +99,17 @@ class NeuralProcessSurrogate(AbstractSurrogate):
 
     def _predict(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds, num_samples: int) -> list[Prediction]:
         self._warn_large(x.shape[1])
-        columns = self.model.card.columns
+        columns, count = self.model.card.columns, len(candidates)
         y = columns.decode_outputs(z[..., None])
-        slots = next((slots for slots in SLOTS if slots >= x.shape[1]), x.shape[1])
-        contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self._in_domain(x), y, strict=True)]
-        targets = [target_inputs(columns, self._in_domain(candidates))] * len(contexts)
+        slots = context_slots(x.shape[1])
+        contexts = [pad_points(context_points(columns, *pair), slots) for pair in zip(self.in_domain(x), y, strict=True)]
+        padded = np.resize(candidates, (max(count, TARGETS), candidates.shape[1]))
+        targets = [target_inputs(columns, self.in_domain(padded))] * len(contexts)
         answers = self.model.network_forecaster.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
-        return [Prediction.decode(answer, columns) for answer in answers]
+        return [Prediction.decode(jax.tree.map(lambda part: part[:, :count], answer), columns) for answer in answers]
 
-    def _in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
+    def in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
+        """Map the unit box to the input range of the training data."""
         seen = self.model.card.seen
         return seen.low + unit * (seen.high - seen.low)
 
@@ -117,3 +122,8 @@ class NeuralProcessSurrogate(AbstractSurrogate):
                 LargeContextWarning,
                 stacklevel=5,
             )
+
+
+def context_slots(num_points: int) -> int:
+    """The number of slots that a context of this size is padded to."""
+    return next((slots for slots in SLOTS if slots >= num_points), num_points)

@@ -7,28 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT
 from mpnp.bayesopt.benchmark import Study, read_acquisitions, read_records, regret_quartiles, run_study, study_folder
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.strategies import ACQUISITIONS, EXPECTED_IMPROVEMENT
 from mpnp.cli.fields import add_field, file_path, given
 from mpnp.cli.table import format_number, format_table
 from mpnp.errors import RunError
 
 __all__ = ["add_arguments", "run"]
 
-MODELS = ("mpanp-rbf", "gp", "random")
+MODELS = ("mpanp-rbf", "gp-rbf", "random")
 
 FLAGS = {"num_trials": "--trials", "num_iterations": "--iterations", "num_samples": "--num-samples", "seed": "--seed"}
 """Fields of a study that the command line can set."""
 
 EPILOG = """\
 examples:
-  mpnp bayesopt forrester --models mpanp-rbf gp random --trials 10
-  mpnp bayesopt --models runs/mpanp runs/canp gp random --out results/bayesopt
+  mpnp bayesopt forrester --models mpanp-rbf gp-rbf random --trials 10
+  mpnp bayesopt --models runs/mpanp runs/canp gp-rbf gp random --out results/bayesopt
   mpnp bayesopt --draw-only                     table and figures of the existing records
 
-A model is the directory of a run or of a fitted model, the name of a model that comes with mpnp, gp for a Gaussian process
-whose kernel was learnt from the rbf tasks, or random for random search. Completed runs are skipped, so rerunning resumes."""
+A model is the directory of a run or of a fitted model, the name of a model that comes with mpnp, gp-rbf for a Gaussian process
+whose kernel was learnt from the rbf tasks (the paper's baseline), gp for one that is fitted to each search, or random for
+random search. Completed runs are skipped, so rerunning resumes."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

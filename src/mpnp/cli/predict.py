@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpnp.cli.fields import file_path
+from mpnp.cli.predict_export import is_export, predict_with_export, write_prediction
 from mpnp.cli.runs import add_model
 from mpnp.errors import InputError
+from mpnp.options import NUM_SAMPLES
+from mpnp.tables.quantiles import DEFAULT_QUANTILES, require_levels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,11 +34,8 @@ leaderboard, which 'mpnp info' shows; --model chooses another."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A model, tables to read, and what to write."""
-    from mpnp.inference.model import NUM_SAMPLES
-    from mpnp.inference.prediction import DEFAULT_QUANTILES
-
     parser.epilog = EPILOG
-    add_model(parser, "MODEL", "the model")
+    add_model(parser, "MODEL", "the model, or of its export to NumPy or ONNX, which needs no JAX")
     parser.add_argument(
         "--model", default="best", metavar="NAME", dest="forecaster",
         help="which forecaster of the leaderboard predicts: best, network, stack, or a rival (default %(default)s)",
@@ -63,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Condition on the rows of one table and predict at the inputs of another."""
+    if is_export(args.directory):
+        predict_with_export(args)
+        return
     from mpnp.inference.model import load
     from mpnp.io.compile_cache import keep_compiled_programs
 
@@ -71,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     model = load(args.directory).use(args.forecaster).renamed(args.input, args.output)
     context, at = _read_tables(model.card.columns, args)
     prediction, figure = _predict(model, context, at, args)
-    _write(prediction, args.out)
+    write_prediction(prediction, args.out)
     if figure is not None:
         from mpnp.plotting.style import save_figure
 
@@ -81,8 +84,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Reject bad levels and file names before any work is done."""
-    from mpnp.inference.prediction import require_levels
-
     require_levels(args.quantiles)
     if args.plot is not None:
         from mpnp.plotting.style import picture_format
@@ -156,14 +157,3 @@ def _condition(model: "FittedModel", context: "Frame", args: argparse.Namespace)
             f"column '{column}' of the --at table too (and leave out --plot)"
         )
     return model.condition(context, num_samples=args.num_samples)
-
-
-def _write(prediction: "Frame", out: Path | None) -> None:
-    from mpnp.io.files import write_atomically
-
-    text = prediction.to_csv(index=False)
-    if out is None:
-        print(text, end="")
-    else:
-        write_atomically(out, lambda file: file.write(text.encode()))
-        print(f"wrote {out}: {len(prediction):,} rows")

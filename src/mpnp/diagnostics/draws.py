@@ -90,7 +90,7 @@ def _draw(
 ) -> tuple[Predictive, Moments]:
     """Functions that rest on `num_points` future points, and moments at the targets after each number in `STEPS`."""
     complete_key, read_key = jax.random.split(key)
-    completed = complete_contexts(network, context, inputs, key=complete_key)
+    completed = complete_contexts(network, context, inputs, num_points, key=complete_key)
     slot = jnp.arange(completed.mask.shape[1])
 
     def read(number: Int[Array, ""], x: Float[Array, "row x_dim"]) -> Predictive:

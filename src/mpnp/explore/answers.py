@@ -1,7 +1,6 @@
 """Answers to what the page asks: a request in, a part of what it shows out."""
 
 import dataclasses
-import math
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from mpnp.errors import InputError, show, unknown_name
+from mpnp.errors import InputError, show
 from mpnp.explore.exact import exact_mixture
+from mpnp.explore.fields import choice, grid, known_name, matrix, share, whole
 from mpnp.explore.gallery import Gallery, as_numbers, exact_prior
 from mpnp.inference.model import FittedModel
 from mpnp.inference.posterior import METHODS
@@ -22,13 +22,12 @@ from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points, round_up
 from mpnp.models.martingale import AbstractMartingaleNP
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.options import require_count, require_seed
 from mpnp.tables.points import context_points, target_inputs
 from mpnp.tasks.task import PointSet
 
 __all__ = ["Answers", "Request"]
 
-MOST_POINTS, MOST_TARGETS, MOST_DRAWS, MOST_FUTURE = 200, 512, 256, 60
+MOST_DRAWS, MOST_FUTURE = 256, 60
 """What one request may ask for, so that no page keeps the machine busy for long."""
 
 
@@ -54,25 +53,22 @@ class Request:
         """Check every field; errors say which one is wrong."""
         if not isinstance(content, dict):
             raise InputError(f"a request must be a JSON object, got {show(content)}")
-        name = content.get("model")
-        if not isinstance(name, str) or name not in models:
-            raise unknown_name("model", str(name), models, f"This page has: {', '.join(models)}.")
-        model = models[name]
+        model = models[known_name(content, models)]
         outputs = len(model.card.columns.outputs)
-        x, y = _matrix(content, "x", 1), _matrix(content, "y", outputs, missing=True)
+        x, y = matrix(content, "x", 1), matrix(content, "y", outputs, missing=True)
         if len(x) != len(y):
             raise InputError(f"x has {len(x)} points and y has {len(y)}; every point needs both")
         observed = ~np.isnan(y).all(axis=1)
-        count = {name: _whole(content, name, *bounds) for name, bounds in _counts(outputs).items()}
+        count = {name: whole(content, name, *bounds) for name, bounds in _counts(outputs).items()}
         return Request(
-            model=model,
-            part=_choice(content, "part", PARTS),
+            model=model.scaled_to(x[observed], y[observed]),
+            part=choice(content, "part", PARTS),
             x=x[observed],
             y=y[observed],
-            targets=_grid(content.get("grid")),
-            band=_share(content),
-            method=_choice(content, "method", METHODS),
-            future=None if content.get("future") is None else _whole(content, "future", 1, MOST_FUTURE),
+            targets=grid(content),
+            band=share(content),
+            method=choice(content, "method", METHODS),
+            future=None if content.get("future") is None else whole(content, "future", 1, MOST_FUTURE),
             noise=content.get("noise") is True,
             **count,
         )
@@ -171,62 +167,3 @@ def _as_network_reads(request: Request) -> tuple[PointSet, np.ndarray]:
 
 def _counts(outputs: int) -> dict[str, tuple[int, int]]:
     return {"output": (0, outputs - 1), "draws": (0, MOST_DRAWS), "seed": (0, 2**31 - 1)}
-
-
-def _whole(content: Mapping[str, Any], name: str, least: int, most: int) -> int:
-    value = content.get(name)
-    if name == "seed":
-        require_seed(value)
-    require_count(name, value, least=least, most=most)
-    return int(value)  # pyright: ignore[reportArgumentType] - it is a whole number
-
-
-def _choice(content: Mapping[str, Any], name: str, known: Any) -> str:
-    value = content.get(name)
-    if not isinstance(value, str) or value not in known:
-        raise unknown_name(name, str(value), known, f"Choose one of: {', '.join(known)}.")
-    return value
-
-
-def _share(content: Mapping[str, Any]) -> float:
-    value = content.get("band")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 0.999:
-        raise InputError(f"band must be a number from 0.01 to 0.999, got {show(value)}")
-    return float(value)
-
-
-def _grid(value: Any) -> Float[np.ndarray, "target 1"]:
-    if not isinstance(value, list) or len(value) != 3:
-        raise InputError(f"grid must be a list of lowest input, highest input and number of inputs, got {show(value)}")
-    low, high = (_number("grid", bound) for bound in value[:2])
-    require_count("the number of inputs of the grid", value[2], least=2, most=MOST_TARGETS)
-    if not low < high:
-        raise InputError(f"grid must ascend, got {show(value)}")
-    return np.linspace(low, high, value[2])[:, None]
-
-
-def _matrix(content: Mapping[str, Any], name: str, width: int, *, missing: bool = False) -> Float[np.ndarray, "row column"]:
-    """A list of numbers, or of rows of numbers, as a matrix; null is a missing output."""
-    rows = content.get(name)
-    if not isinstance(rows, list) or len(rows) > MOST_POINTS:
-        size = f"{len(rows):,}" if isinstance(rows, list) else show(rows)
-        raise InputError(f"{name} must be a list of at most {MOST_POINTS} points, got {size}")
-    matrix = np.full((len(rows), width), np.nan)
-    for number, row in enumerate(rows):
-        cells = row if isinstance(row, list) else [row]
-        if len(cells) != width:
-            raise InputError(f"point {number} of {name} must have {width} numbers, got {show(row)}")
-        matrix[number] = [math.nan if cell is None and missing else _number(name, cell) for cell in cells]
-    return matrix
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{name} must hold numbers, got {show(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"{name} must hold finite numbers, got {show(value)}")
-    return number

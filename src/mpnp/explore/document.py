@@ -1,15 +1,17 @@
-"""The page as one HTML document: its parts are files in `page/`, joined here."""
+"""Each page as one HTML document: its parts are files in `page/`, joined here."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["render"]
+__all__ = ["render", "render_pictures"]
 
 PARTS = Path(__file__).parent / "page"
 
 INTERPRETER = ("program.js", "predictor.js")
-SCRIPTS = ("chart.js", "engines.js", "state.js", "page.js", "start.js")
+SCRIPTS = ("elements.js", "chart.js", "engines.js", "state.js", "page.js", "start.js")
+PICTURE_SCRIPTS = ("elements.js", "engines.js", "pictures.js")
 
 ALONE = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
@@ -20,22 +22,35 @@ ALONE = (
 
 def render(data: dict[str, Any], *, alone: bool) -> str:
     """The page. `alone` adds the interpreter that runs models in the browser."""
-    scripts = [f"<script>{_read(name)}</script>" for name in SCRIPTS]
     interpreter = "\n".join(_read(name) for name in INTERPRETER)
     parts = {
         "<!--policy-->": ALONE if alone else "",
-        "/*page.css*/": _read("page.css"),
         "/*chart.css*/": _read("chart.css"),
-        '<script type="application/json" id="data">null</script>': _data(data),
-        "<script>/*scripts*/</script>": "\n".join(
-            [f'<script id="interpreter" type="text/plain">{interpreter}</script>' if alone else "", *scripts]
-        ),
     }
-    text = _read("page.html")
+    before = f'<script id="interpreter" type="text/plain">{interpreter}</script>' if alone else ""
+    return _fill("page.html", parts | _common(data, SCRIPTS, before))
+
+
+def render_pictures(data: dict[str, Any]) -> str:
+    """The page of images."""
+    return _fill("pictures.html", {"/*pictures.css*/": _read("pictures.css")} | _common(data, PICTURE_SCRIPTS))
+
+
+def _common(data: dict[str, Any], scripts: Sequence[str], before: str = "") -> dict[str, str]:
+    """What both pages have, by its place."""
+    return {
+        "/*page.css*/": _read("page.css"),
+        '<script type="application/json" id="data">null</script>': _data(data),
+        "<script>/*scripts*/</script>": "\n".join([before, *(f"<script>{_read(name)}</script>" for name in scripts)]),
+    }
+
+
+def _fill(page: str, parts: dict[str, str]) -> str:
+    text = _read(page)
     for place, content in parts.items():
         before, found, after = text.partition(place)
         if not found:
-            raise AssertionError(f"page.html lacks {place}")
+            raise AssertionError(f"{page} lacks {place}")
         text = before + content + after
     return text
 

@@ -125,7 +125,7 @@ def _describe(name: str, model: FittedModel, group: int) -> dict[str, Any]:
         "name": name,
         "about": find_model(model.card.model).title,
         "group": group,
-        "trained": list(trained_range(model)),
+        "trained": None if model.card.scaled_by_context else list(trained_range(model)),  # else it moves with the points
         "exact": exact_prior(model) is not None,
         "generates": model.network.num_components(2) > 1,
         "pseudo": isinstance(model.network, AbstractMartingaleNP),

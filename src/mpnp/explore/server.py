@@ -1,9 +1,10 @@
-"""The local server of the page."""
+"""The local server of the pages."""
 
 import json
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -18,7 +19,8 @@ from starlette.routing import Route
 
 from mpnp.errors import InputError, MpnpError, first_line
 from mpnp.explore.answers import Answers
-from mpnp.explore.document import render
+from mpnp.explore.document import render, render_pictures
+from mpnp.explore.pictures import Pictures
 
 __all__ = ["LOOPBACK", "address", "listen", "make_app", "make_token", "serve", "warm_up"]
 
@@ -42,21 +44,38 @@ def make_token(host: str) -> str:
     return "" if host in LOOPBACK else secrets.token_urlsafe(16)
 
 
-def make_app(answers: Answers, *, token: str = "") -> Starlette:
-    """The page at `/`, and answers at `/api/answer`."""
-    page = render(answers.gallery.describe() | {"engine": {"token": token}}, alone=False)
+def make_app(answers: Answers | None, pictures: Pictures | None = None, *, token: str = "") -> Starlette:
+    """The page of curves at `/` and the page of images at `/images`, or at `/` if it is the only one; answers below `/api`."""
 
-    async def show_page(request: Request) -> Response:
-        _require_token(request.query_params.get("token", ""), token)
-        return HTMLResponse(page, headers=HEADERS)
+    def page(path: str, text: str) -> Route:
+        async def show(request: Request) -> Response:
+            _require_token(request.query_params.get("token", ""), token)
+            return HTMLResponse(text, headers=HEADERS)
 
-    async def answer(request: Request) -> Response:
-        _require_token(request.headers.get("x-token", ""), token)
-        content = _parse(await _read(request))
-        return JSONResponse(await run_in_threadpool(answers, content), headers=HEADERS)
+        return Route(path, show)
 
+    def questions(path: str, ask: Callable[[Any], dict[str, Any]]) -> Route:
+        async def answer(request: Request) -> Response:
+            _require_token(request.headers.get("x-token", ""), token)
+            content = _parse(await _read(request))
+            return JSONResponse(await run_in_threadpool(ask, content), headers=HEADERS)
+
+        return Route(path, answer, methods=["POST"])
+
+    both, engine = answers is not None and pictures is not None, {"engine": {"token": token}}
+    routes = []
+    if answers is not None:
+        other = {"other": {"path": "images", "name": "images"} if both else None}
+        routes += [
+            page("/", render(answers.gallery.describe() | engine | other, alone=False)),
+            questions("/api/answer", answers),
+        ]
+    if pictures is not None:
+        other = {"other": {"path": "./", "name": "curves"} if both else None}
+        text = render_pictures(pictures.describe() | engine | other)
+        routes += [page("/images" if both else "/", text), questions("/api/picture", pictures)]
     return Starlette(
-        routes=[Route("/", show_page), Route("/api/answer", answer, methods=["POST"])],
+        routes=routes,
         # Other sites may point a name of theirs at this machine; with a token they gain nothing from that.
         middleware=[]
         if token

@@ -8,6 +8,7 @@ The folder holds this file, `interpreter.py`, `model.json` (the programs that ma
 trained on) and `weights.npz`. If the network is an ONNX graph instead, onnxruntime runs it.
 """
 
+import copy
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -51,11 +52,11 @@ class Predictor:
     def predict(
         self, x: Any, y: Any, x_target: Any, *, quantiles: Sequence[float] = QUANTILES, num_samples: int = 32, seed: int = 0
     ) -> dict[str, Array]:
-        """Mean, standard deviation and quantiles of an observation at each target, given the observed points.
+        """Mean, standard deviation, its two parts, and quantiles of an observation at each target, given the observed points.
 
         Arrays have one row per target and one column per output; quantiles have a last axis of levels.
         """
-        loc, scale = self._functions(x, y, x_target, num_samples, np.random.default_rng(seed))
+        loc, scale = self._scaled_to(x, y)._functions(x, y, x_target, num_samples, np.random.default_rng(seed))
         deviation = self.description["likelihood_std"] * scale
         levels = np.asarray(quantiles, float)
         if not ((levels > 0) & (levels < 1)).all():
@@ -63,6 +64,8 @@ class Predictor:
         return {
             "mean": loc.mean(axis=0),
             "std": np.sqrt(loc.var(axis=0) + (deviation**2).mean(axis=0)),
+            "between_std": loc.std(axis=0),
+            "within_std": np.sqrt((deviation**2).mean(axis=0)),
             "quantiles": np.stack([self._quantile(level, loc, scale) for level in levels], axis=-1),
         }
 
@@ -85,12 +88,33 @@ class Predictor:
         """
         if method not in ("resample", "generate"):
             raise ValueError(f'method must be "resample" or "generate", got {method!r}')
-        rng = np.random.default_rng(seed)
+        rng, reader = np.random.default_rng(seed), self._scaled_to(x, y)
         if method == "resample":
-            loc, scale = self._resample(x, y, x_target, n, num_future, rng)
+            loc, scale = reader._resample(x, y, x_target, n, num_future, rng)
         else:
-            loc, scale = (np.resize(part, (n, *part.shape[1:])) for part in self._functions(x, y, x_target, n, rng))
+            loc, scale = (np.resize(part, (n, *part.shape[1:])) for part in reader._functions(x, y, x_target, n, rng))
         return loc + scale * self._observe(loc.shape, rng) if noise else loc
+
+    def _scaled_to(self, x: Any, y: Any) -> "Predictor":
+        """Itself, or, of a model that reads each curve in units of its own context, the predictor with those units."""
+        if (share := self.description["context_share"]) is None:
+            return self
+        inputs, outputs = self._rows(x, self.inputs), self._rows(y, self.outputs, missing=True)
+        if len(inputs) != len(outputs) or np.isnan(outputs).all():
+            return self
+        inputs, outputs = (rows[~np.isnan(outputs[:, 0])] for rows in (inputs, outputs))
+        low, high = inputs.min(axis=0), inputs.max(axis=0)
+        middle, unit = low / 2 + high / 2, _positive((high - low) / 4, low) / share
+        before, bounds = self._units["x"], {name: np.array(self.description["seen"][name], float) for name in ("low", "high")}
+        seen = {name: (middle + unit * (bound - before["shift"]) / before["scale"]).tolist() for name, bound in bounds.items()}
+        mean = outputs.mean(axis=0)
+        scaled = copy.copy(self)
+        scaled.description = self.description | {"seen": self.description["seen"] | seen}
+        scaled._units = {
+            "x": {"shift": middle, "scale": unit},
+            "y": {"shift": mean, "scale": _positive(outputs.std(axis=0), mean)},
+        }
+        return scaled
 
     def _functions(self, x: Any, y: Any, x_target: Any, num: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Location and scale of functions of the model's own mechanism: draws, targets, outputs."""
@@ -200,6 +224,11 @@ class Predictor:
         if not (np.isfinite(rows) | (missing & np.isnan(rows))).all():
             raise ValueError(f"the columns {', '.join(names)} must hold finite numbers")
         return rows
+
+
+def _positive(scale: Array, size: Array) -> Array:
+    """Scales; one where values are constant, apart from rounding."""
+    return np.where(scale > 1e-12 * np.abs(size), scale, 1.0)
 
 
 def _single(values: Array) -> Array:

@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 
 from mpnp.errors import InputError
 from mpnp.export.lowering import Program, lower
+from mpnp.inference.card import CONTEXT_SHARE
 from mpnp.inference.model import FittedModel
 from mpnp.models.base import AbstractNeuralProcess, AbstractTokenReader
 from mpnp.models.martingale import AbstractMartingaleNP
@@ -177,6 +178,7 @@ def _describe(model: FittedModel) -> dict[str, Any]:
         "separates_outputs": card.columns.separates_outputs,
         "units": {"x": x, "y": y},
         "seen": card.seen.to_json(),
+        "context_share": CONTEXT_SHARE if card.scaled_by_context else None,
         "likelihood_std": model.network.decoder.distribution.std,
         "context": str(card.about.get("context", "random")),
         "draws_differ": model.network.num_components(2) > 1,

@@ -22,13 +22,13 @@ from mpnp.tables.storage import load_dataset
 from mpnp.training import checkpoint
 from mpnp.training.rundir import RunDirectory, load_core, load_model
 
-__all__ = ["describe_run"]
+__all__ = ["describe_run", "held_out"]
 
 
 def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) -> FittedModel:
     """The best network of a run, with all that its card says. `tell` hears what is being done."""
     table, options = load_dataset(RunDirectory(directory).table), FitOptions(**plan.options)
-    validation, test = (_held_out(table, part, options.held_out_contexts) for part in ("validation", "test"))
+    validation, test = (held_out(table, part, options.held_out_contexts) for part in ("validation", "test"))
     tell(f"scoring the network on {len(validation.cuts):,} validation and {len(test.cuts):,} test contexts")
     candidates = _candidates(directory, table, plan)
     if not validation.cuts:
@@ -62,11 +62,11 @@ def _candidates(directory: Path, table: CurveDataset, plan: FitPlan) -> list[Fit
     return candidates
 
 
-def _best(candidates: Sequence[FittedModel], held_out: HeldOut) -> tuple[FittedModel, dict[str, Any]]:
+def _best(candidates: Sequence[FittedModel], validation: HeldOut) -> tuple[FittedModel, dict[str, Any]]:
     """The candidate that predicts held-out curves best, and all scores for its card if there are several."""
     if len(candidates) == 1:
         return candidates[0], {}
-    scores = [mean_log_prob(candidate, held_out.cuts) for candidate in candidates]
+    scores = [mean_log_prob(candidate, validation.cuts) for candidate in candidates]
     rows = [
         {"model": model.card.model, "step": model.card.about["progress"]["best_step"], "log_likelihood": score}
         for model, score in zip(candidates, scores, strict=True)
@@ -106,14 +106,14 @@ def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header
     )
 
 
-def _reference(model: FittedModel, held_out: HeldOut) -> Reference:
+def _reference(model: FittedModel, validation: HeldOut) -> Reference:
     """Scores of held-out contexts, with which new contexts are compared."""
-    contexts = [(x, y) for x, y, _, _ in held_out.cuts]
+    contexts = [(x, y) for x, y, _, _ in validation.cuts]
     scores = half_scores(model.network_forecaster.predictor(NUM_SAMPLES), model.card.columns, contexts)
     return Reference(np.asarray([len(x) for x, _ in contexts]), scores)
 
 
-def _held_out(table: CurveDataset, part: str, num_contexts: int) -> HeldOut:
+def held_out(table: CurveDataset, part: str, num_contexts: int) -> HeldOut:
     """About `num_contexts` contexts of all sizes from the curves of a part."""
     curves = table.parts[part]
     num_usable = int((curves.counts > 1).sum())

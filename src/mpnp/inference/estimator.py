@@ -16,12 +16,12 @@ from mpnp.inference.fit import SETTINGS, FitOptions, fit_curves
 from mpnp.inference.leaderboard import Leaderboard
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.inference.posterior import Posterior
-from mpnp.inference.prediction import DEFAULT_QUANTILES
 from mpnp.inference.recalibration import mean_log_prob
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.frames import curves_from_frame, is_frame, plain_number, read_curves, read_table
+from mpnp.tables.quantiles import DEFAULT_QUANTILES
 
 __all__ = ["NeuralProcessRegressor"]
 

@@ -19,6 +19,9 @@ NETWORK, STACK = "network", "stack"
 ITERATIONS = 200
 """Iterations of the EM algorithm for the weights of a stack, which converges in far fewer."""
 
+PRIOR_TASKS = 0.5
+"""Equal weights count as much as so many held-out tasks, so that few tasks cannot rule a member out."""
+
 Scores = Mapping[str, Float[np.ndarray, "row output"]]
 """Scores of every held-out output by metric, NaN where it was not observed."""
 
@@ -55,8 +58,8 @@ class Standing:
 class Leaderboard:
     """Who forecasts best, by the log-likelihood of held-out targets.
 
-    `best` is chosen on validation tasks: of those that may be first, the first that has functions. `test` has the scores on
-    test tasks, if there are any, on which nothing was chosen.
+    `best` is chosen on validation tasks: of those that may be first, the stack, or else the first that has functions. `test`
+    has the scores on test tasks, if there are any, on which nothing was chosen.
     """
 
     validation: tuple[Standing, ...]
@@ -163,17 +166,17 @@ def _standing(
     )
 
 
-def learn_weights(log_densities: Mapping[str, Float[np.ndarray, " point"]], parts: int) -> dict[str, float]:
-    """Weights of a stack that maximise the log density of held-out values (Yao et al., 2018), in multiples of 1 / `parts`.
-
-    Members without weight are left out.
+def learn_weights(log_densities: Mapping[str, Float[np.ndarray, " point"]], parts: int, num_tasks: int) -> dict[str, float]:
+    """Weights of a stack that maximise the log density of the held-out values of some tasks (Yao et al., 2018), penalised
+    towards equal ones. They are multiples of 1 / `parts`; members without weight are left out.
     """
     names, stacked = list(log_densities), np.stack(list(log_densities.values()))
     density = np.exp(stacked - stacked.max(axis=0))
     weights = np.full(len(names), 1 / len(names))
     for _ in range(ITERATIONS):
         share = weights[:, None] * density
-        weights = (share / share.sum(axis=0)).mean(axis=1)
+        of_values = (share / share.sum(axis=0)).mean(axis=1)
+        weights = (num_tasks * of_values + PRIOR_TASKS / len(names)) / (num_tasks + PRIOR_TASKS)
     return {name: count / parts for name, count in zip(names, _round(weights * parts), strict=True) if count}
 
 

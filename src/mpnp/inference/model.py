@@ -26,16 +26,17 @@ from mpnp.inference.forecasters import (
 from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, read_leaderboard
 from mpnp.inference.ood import half_scores
 from mpnp.inference.posterior import Posterior
-from mpnp.inference.prediction import DEFAULT_QUANTILES, Prediction
+from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import MOST_SAMPLES
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
 from mpnp.models.base import AbstractNeuralProcess
-from mpnp.options import require_count
+from mpnp.options import NUM_SAMPLES, require_count
 from mpnp.rivals.base import AbstractRival
 from mpnp.tables.curves import Curves, require_pairs
 from mpnp.tables.frames import Frame, is_frame, require_columns
 from mpnp.tables.points import context_points, target_inputs
+from mpnp.tables.quantiles import DEFAULT_QUANTILES
 from mpnp.tables.rows import read_context, read_inputs
 
 if TYPE_CHECKING:
@@ -49,9 +50,6 @@ __all__ = [
     "OutsideRangeWarning",
     "load",
 ]
-
-NUM_SAMPLES = 32
-"""Default number of sampled functions that represent a posterior."""
 
 IMPLAUSIBLE = 0.01
 """p-value of a context below which a warning is emitted."""

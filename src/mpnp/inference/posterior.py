@@ -9,13 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, show, unknown_name
-from mpnp.inference.prediction import DEFAULT_QUANTILES, Prediction
+from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import round_up
 from mpnp.inference.resampler import FARTHEST, MOST, FutureInputs, choose_num_future
 from mpnp.options import require_count, require_seed
 from mpnp.tables.columns import Schema
 from mpnp.tables.frames import is_frame
 from mpnp.tables.points import context_points, target_inputs
+from mpnp.tables.quantiles import DEFAULT_QUANTILES
 from mpnp.tables.rows import read_context, read_inputs, read_outputs
 
 if TYPE_CHECKING:

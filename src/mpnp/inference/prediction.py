@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.errors import InputError, unknown_name
+from mpnp.errors import unknown_name
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
 from mpnp.tables.columns import Schema
 from mpnp.tables.frames import Frame
+from mpnp.tables.quantiles import quantile_name, require_levels
 
-__all__ = ["DEFAULT_QUANTILES", "Prediction", "join", "quantile_name", "require_levels", "select"]
-
-DEFAULT_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+__all__ = ["Prediction", "join", "select"]
 
 RowOutput = Float[np.ndarray, "row output"]
 
@@ -209,24 +208,3 @@ def _crps_of_draws(values: Float[np.ndarray, "sample row node"], y: Float[np.nda
     num = ordered.shape[1]
     spread = (ordered * (2 * np.arange(1, num + 1) - num - 1)).sum(axis=1) / num**2
     return np.abs(ordered - y[:, None]).mean(axis=1) - spread
-
-
-def require_levels(levels: Sequence[float]) -> list[float]:
-    """Check that quantile levels lie strictly between 0 and 1, and return them as floats."""
-    try:
-        numbers = [float(level) for level in levels]
-    except (TypeError, ValueError):
-        raise InputError(f"quantiles must be a list of numbers between 0 and 1, got {levels!r}") from None
-    if not numbers or not all(0 < level < 1 for level in numbers):
-        raise InputError(f"quantiles must lie above 0 and below 1, got {numbers}")
-    return numbers
-
-
-def quantile_name(level: float) -> str:
-    """The column name of a quantile.
-
-    >>> quantile_name(0.05), quantile_name(0.5), quantile_name(0.975)
-    ('q05', 'q50', 'q97.5')
-    """
-    percent = f"{100 * level:.6g}"
-    return f"q{'0' if 100 * level < 10 else ''}{percent}"

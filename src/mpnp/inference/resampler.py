@@ -57,11 +57,12 @@ def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., Predictive],
         parameters: PyTree,
         context: PointSet,
         inputs: Float[Array, "draw future x_dim"],
+        num_points: Int[Array, ""],
         x_target: Float[Array, "target x_dim"],
         key: PRNGKeyArray,
     ) -> Predictive:
         model, (complete_key, read_key) = eqx.combine(parameters, static), jax.random.split(key)
-        completed = complete_contexts(model, context, inputs, key=complete_key)
+        completed = complete_contexts(model, context, inputs, num_points, key=complete_key)
         return read_functions(model, completed, x_target, key=read_key)
 
     def chains(
@@ -109,10 +110,11 @@ class Resampler:
         else:
             rows = np.stack([self._read(future_inputs(rng, num_future), num_future) for _ in range(padded_draws)])
             inputs = self._arrange(rows, rng)
-        targets = target_inputs(self.columns, x)
+        num_points, targets = inputs.shape[1], target_inputs(self.columns, x)
+        future = jnp.pad(inputs, [(0, 0), (0, round_up(num_points) - num_points), (0, 0)])
         filled = np.concatenate([targets, np.zeros((round_up(len(targets)) - len(targets), targets.shape[1]), targets.dtype)])
         padded = pad_points(context, round_up(len(context.mask)))
-        answer = self._functions(self._parameters, padded, inputs, filled, draw_key)
+        answer = self._functions(self._parameters, padded, future, jnp.asarray(num_points), filled, draw_key)
         return jax.tree.map(lambda values: values[:num_draws, : len(targets)], jax.device_get(answer))
 
     def place(

@@ -25,11 +25,19 @@ STEPS_AT_ONCE = 16
 
 
 def complete_contexts(
-    model: AbstractNeuralProcess, context: PointSet, inputs: Float[Array, "draw future x_dim"], *, key: PRNGKeyArray
+    model: AbstractNeuralProcess,
+    context: PointSet,
+    inputs: Float[Array, "draw future x_dim"],
+    num_future: Int[Array, ""] | int,
+    *,
+    key: PRNGKeyArray,
 ) -> PointSet:
-    """Append future observations at these inputs, drawn one after another; returns one completed context per draw."""
+    """Append future observations at the first `num_future` inputs, drawn one after another; one completed context per draw.
+
+    Inputs beyond them are padding, so that one program serves many numbers at the cost of each.
+    """
     keys = jax.random.split(key, len(inputs))
-    return jax.vmap(lambda x_future, key: _complete(model, context, x_future, key))(inputs, keys)
+    return jax.vmap(lambda x_future, key: _complete(model, context, x_future, num_future, key))(inputs, keys)
 
 
 def read_functions(
@@ -68,33 +76,37 @@ def chain_log_prob(
 
 
 def _complete(
-    model: AbstractNeuralProcess, context: PointSet, x_future: Float[Array, "future x_dim"], key: PRNGKeyArray
+    model: AbstractNeuralProcess,
+    context: PointSet,
+    x_future: Float[Array, "future x_dim"],
+    num_future: Int[Array, ""] | int,
+    key: PRNGKeyArray,
 ) -> PointSet:
     """Complete the context once."""
-    num_future = len(x_future)
+    keys = jax.random.split(key, len(x_future))
     if isinstance(model, AbstractTokenReader):
         growing = _GrowingTokens(model, context, x_future)
     else:
         growing = _GrowingPoints(model, context, x_future)
 
     def known(y_future: Float[Array, "future y_dim"], number: Int[Array, ""] | int) -> PointSet:
-        return context.union(PointSet(x_future, y_future, jnp.arange(num_future) < number))
+        return context.union(PointSet(x_future, y_future, jnp.arange(len(x_future)) < number))
 
-    def draw_next(carry: Carry, numbered: tuple[Int[Array, ""], PRNGKeyArray]) -> tuple[Carry, None]:
-        (y_future, state), (number, key) = carry, numbered
-        noise_key, output_key = jax.random.split(key)
+    def draw_next(number: Int[Array, ""], grown: Grown) -> Grown:
+        y_future, state = grown
+        noise_key, output_key = jax.random.split(keys[number])
         before = known(y_future, number)
         # One sampled function plus noise is one draw from the predictive mixture.
         predictive = growing.predict(state, before, number, model.draw_noise(before, 1, key=noise_key))
         (y,) = predictive.sample(1, key=output_key, noise=True)
-        return (y_future.at[number].set(y[0]), growing.append(state, y, number)), None
+        return y_future.at[number].set(y[0]), growing.append(state, y, number)
 
-    start = jnp.zeros((num_future, context.y.shape[-1]), context.y.dtype), growing.start()
-    (y_future, _), _ = jax.lax.scan(draw_next, start, (jnp.arange(num_future), jax.random.split(key, num_future)))
+    start = jnp.zeros((len(x_future), context.y.shape[-1]), context.y.dtype), growing.start()
+    y_future, _ = jax.lax.fori_loop(0, num_future, draw_next, start)
     return known(y_future, num_future)
 
 
-Carry = tuple[Float[Array, "future y_dim"], Any]
+Grown = tuple[Float[Array, "future y_dim"], Any]
 """Outputs drawn so far, and the encoded context."""
 
 

@@ -64,7 +64,7 @@ def compete(
     answers: Answers = {NETWORK: own, **_answer(rivals, columns, validation)}
     tested: Answers = {} if of_test is None else {NETWORK: of_test, **_answer(rivals, columns, test)}
     stackable = own.distribution == Gaussian()
-    weights = _weights(answers, columns, validation.cuts) if stackable else {}
+    weights = _weights(answers, columns, validation) if stackable else {}
     stacks = _cross_fitted_stack(answers, columns, validation) if stackable else {}
     standings = _standings({**answers, **stacks}, columns, validation)
     if tested and weights:
@@ -80,14 +80,15 @@ def compete(
 
 
 def choose(leading: Sequence[Standing], rivals: Mapping[str, AbstractRival], weights: Mapping[str, float]) -> str:
-    """The name of the first that has functions, of those that may be first; the first of all if none of them has any."""
+    """Of those that may be first, the stack, as the safest of equals; or else the first that has functions, if any has."""
 
     def has_functions(name: str) -> bool:
         if name == STACK:
             return any(map(has_functions, weights))
         return name == NETWORK or isinstance(rivals[name], AbstractGaussianRival)
 
-    return next((standing.name for standing in leading if has_functions(standing.name)), leading[0].name)
+    able = [standing.name for standing in leading if has_functions(standing.name)]
+    return STACK if STACK in able else next(iter(able), leading[0].name)
 
 
 def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: HeldOut) -> Answers:
@@ -96,9 +97,10 @@ def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: Held
     return {name: join(RivalPredictor(rival, columns).many(contexts, targets)) for name, rival in rivals.items()}
 
 
-def _weights(answers: Answers, columns: Schema, cuts: Sequence[Cut]) -> dict[str, float]:
+def _weights(answers: Answers, columns: Schema, held_out: HeldOut) -> dict[str, float]:
     """Weights of the stack, learnt from these predictions."""
-    return learn_weights({name: log_prob(columns, answer, cuts) for name, answer in answers.items()}, COMPONENTS)
+    densities = {name: log_prob(columns, answer, held_out.cuts) for name, answer in answers.items()}
+    return learn_weights(densities, COMPONENTS, len(np.unique(held_out.curve)))
 
 
 def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Answers:
@@ -108,9 +110,10 @@ def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) ->
         return {}
     parts = {name: halves(answer, held_out.cuts, middle) for name, answer in answers.items()}
     first, second = ({name: part[half][0] for name, part in parts.items()} for half in (0, 1))
+    before, after = (HeldOut(held_out.cuts[half], held_out.curve[half]) for half in (slice(middle), slice(middle, None)))
     crossed = (
-        _stack(first, _weights(second, columns, held_out.cuts[middle:])),
-        _stack(second, _weights(first, columns, held_out.cuts[:middle])),
+        _stack(first, _weights(second, columns, after)),
+        _stack(second, _weights(first, columns, before)),
     )
     return {STACK: join(crossed)}
 

@@ -9,12 +9,16 @@ from mpnp.bayesopt.acquisition import ACQUISITIONS
 from mpnp.bayesopt.benchmark import Study, read_acquisitions, read_records, regret_quartiles, run_named
 from mpnp.bayesopt.figures import acquisitions_figure, predicted_figure, regret_figure
 from mpnp.bayesopt.objectives import OBJECTIVES
-from mpnp.bayesopt.strategies import GAUSSIAN_PROCESS, RANDOM
+from mpnp.bayesopt.registry import PRETRAINED_PROCESS
+from mpnp.bayesopt.strategies import RANDOM
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.figures import save_figures
 from mpnp.reproduce.model_groups import MARTINGALE_MODELS
 from mpnp.reproduce.rows import ExperimentRow
 from mpnp.reproduce.tables import Table, save_tables
+
+GAUSSIAN_PROCESS = "gp"
+"""The pretrained process's name in records and tables."""
 
 __all__ = ["run_searches", "search_figures", "search_table", "unsearched"]
 
@@ -24,7 +28,7 @@ def run_searches(campaign: Campaign, rows: Sequence[ExperimentRow]) -> None:
 
     The martingale models and the Gaussian process are also run with all other acquisitions.
     """
-    models: dict[str, str | Path] = {**campaign.trained(rows), GAUSSIAN_PROCESS: GAUSSIAN_PROCESS, RANDOM: RANDOM}
+    models: dict[str, str | Path] = {**campaign.trained(rows), GAUSSIAN_PROCESS: PRETRAINED_PROCESS, RANDOM: RANDOM}
     for study, labels in _strategies(campaign, [row.label for row in rows]).items():
         run_named(study, {label: models[label] for label in labels if label in models}, _folder(campaign), quiet=True)
 

@@ -73,6 +73,12 @@ class Curves:
         names, groups = (tuple(labels[n] for n in chosen) for labels in (self.names, self.groups))
         return dataclasses.replace(self, names=names, groups=groups, x=self.x[rows], y=self.y[rows], counts=self.counts[chosen])
 
+    def in_order(self) -> "Curves":
+        """The curves by their names, and the rows of each by inputs and outputs: the same for tables in any order."""
+        curves = self.select(sorted(range(len(self)), key=lambda number: _natural(self.names[number])))
+        rows = np.lexsort((*curves.y.T[::-1], *curves.x.T[::-1], np.repeat(np.arange(len(curves)), curves.counts)))
+        return dataclasses.replace(curves, x=curves.x[rows], y=curves.y[rows])
+
     @staticmethod
     def from_pairs(
         pairs: Iterable[Any],
@@ -143,6 +149,15 @@ def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarra
         remedy = "use NaN for an output that was not observed" if allow_missing else "drop the points whose input is unknown"
         raise InputError(f"{name} must be finite, but row {row} is {matrix[row].tolist()}; {remedy}")
     return matrix
+
+
+def _natural(name: Any) -> tuple[float, str]:
+    """A sort key: numbers by their size, then other names."""
+    try:
+        number = float(name)
+    except (TypeError, ValueError):
+        number = np.inf
+    return (np.inf if np.isnan(number) else number, str(name))
 
 
 def _without_mask(values: Any) -> np.ndarray:

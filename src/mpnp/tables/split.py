@@ -12,7 +12,7 @@ PARTS = ("train", "validation", "test")
 
 
 def split_curves(curves: Curves, *, validation: float = 0.15, test: float = 0.0, seed: int = 0) -> dict[str, Curves]:
-    """Split curves into training, validation and test. Curves of one group stay together.
+    """Split curves into training, validation and test, whatever their order. Curves of one group stay together.
 
     Groups named train, validation and test define the split; the shares are then ignored.
 
@@ -24,6 +24,7 @@ def split_curves(curves: Curves, *, validation: float = 0.15, test: float = 0.0,
     for name, share in (("validation", validation), ("test", test)):
         if not 0 <= share < 1:
             raise InputError(f"{name} must be a share of the tasks, at least 0 and below 1, got {share}")
+    curves = curves.in_order()
     groups = list(dict.fromkeys(curves.groups))
     words = {str(group).strip().lower() for group in groups}
     if set(groups) <= set(PARTS):

@@ -7,8 +7,8 @@
 const FAST = 150;
 
 class ServerEngine {
-  constructor(token) {
-    this.token = token;
+  constructor(token, path = "api/answer") {
+    [this.token, this.path] = [token, path];
     this.milliseconds = {};
   }
 
@@ -25,7 +25,7 @@ class ServerEngine {
   async post(request) {
     let answer;
     try {
-      answer = await fetch("api/answer", { method: "POST", headers: { "Content-Type": "application/json", "X-Token": this.token }, body: JSON.stringify(request) });
+      answer = await fetch(this.path, { method: "POST", headers: { "Content-Type": "application/json", "X-Token": this.token }, body: JSON.stringify(request) });
     } catch {
       throw new Error("the server does not answer; is 'mpnp explore' still running?");
     }
@@ -93,8 +93,9 @@ function runWorker() {
     return predictor;
   }
 
-  async function answer(predictor, request, show, isCancelled) {
+  async function answer(model, request, show, isCancelled) {
     const { x, y, grid, output, band, seed, draws, method, future } = request, points = x.map((value, i) => ({ x: value, y: y[i] }));
+    const predictor = model.scaledTo(points);
     const inputs = Array.from({ length: COARSE_GRID }, (_, i) => grid[0] + ((grid[1] - grid[0]) * i) / (COARSE_GRID - 1));
     const mixture = predictor.functions(points, inputs, MIXTURE, 0, output), tail = (1 - band) / 2;
     const { mean, quantiles: [low, high] } = predictor.summary(mixture, [tail, 1 - tail]);

@@ -4,14 +4,6 @@
 const GRID_POINTS = 128;
 const DRAWS_FOR_POSTERIOR = 96;
 
-const find = (id) => document.getElementById(id);
-
-function element(name, properties = {}, ...children) {
-  const node = Object.assign(document.createElement(name), properties);
-  node.append(...children);
-  return node;
-}
-
 class Panel {
   constructor(page, model) {
     [this.page, this.model, this.answer, this.version, this.busy] = [page, model, {}, 0, false];
@@ -46,7 +38,7 @@ class Panel {
         }, () => version !== this.version);
         this.page.clearError();
       } catch (error) {
-        if (version === this.version) this.page.say(`${this.model.name}: ${error.message}`, true);
+        if (version === this.version) say(`${this.model.name}: ${error.message}`, true);
       }
       answered = version;
     }
@@ -55,7 +47,7 @@ class Panel {
 
   draw() {
     const { state, group } = this.page, { x, mean, low, high, draws = [], pseudo = [], exact, warnings = [] } = this.answer;
-    this.chart.frame(this.page.range.x, this.page.range.y, [group.input, group.outputs[state.output]], this.model.trained);
+    this.chart.frame(this.page.range.x, this.page.range.y, [group.input, group.outputs[state.output]], this.model.trained ?? this.page.range.x);
     this.chart.showPoints(this.page.visiblePoints().map(({ point }) => ({ x: point.x, y: point.y[state.output] })));
     if (!x) return;
     this.chart.band(x, low, high);
@@ -82,7 +74,8 @@ class Panel {
 }
 
 class Page {
-  constructor({ engine, groups, models, scripts }) {
+  constructor({ engine, groups, models, other, scripts }) {
+    showOther(other, engine.token);
     [this.groups, this.models, this.panels, this.history] = [groups, models, [], []];
     this.engine = engine.local ? new LocalEngine(engine.local, scripts) : new ServerEngine(engine.token);
     this.truth = null;
@@ -123,7 +116,7 @@ class Page {
   }
 
   add(x, y) {
-    if (this.state.points.length >= MOST_POINTS) return this.say(`there is room for ${MOST_POINTS} points`, true), 0;
+    if (this.state.points.length >= MOST_POINTS) return say(`there is room for ${MOST_POINTS} points`, true), 0;
     this.remember();
     const values = this.group.outputs.map((_, i) => (i === this.state.output ? tidy(y) : null));
     this.state.points.push({ x: tidy(x), y: this.group.together ? values.map((v) => v ?? 0) : values });
@@ -144,7 +137,7 @@ class Page {
     this.update();
     this.fillTable();
     const count = this.visiblePoints().length;
-    this.say(`${count} ${count === 1 ? "point" : "points"}`);
+    say(`${count} ${count === 1 ? "point" : "points"}`);
   }
 
   remove(shown) {
@@ -237,10 +230,7 @@ class Page {
     find("again").addEventListener("click", () => set("seed", this.state.seed + 1));
     find("csv").addEventListener("click", () => save("mpnp.csv", new Blob([toCsv(this.state, this.group, this.panels.map((panel) => [panel.model.name, panel.answer]))], { type: "text/csv" })));
     find("png").addEventListener("click", async () => save("mpnp.png", await picture(this.panels)));
-    find("link").addEventListener("click", async () => {
-      history.replaceState(null, "", writeLink(this.state));
-      await navigator.clipboard?.writeText(location.href).then(() => this.say("link copied"), () => this.say("the address of this page is the link"));
-    });
+    find("link").addEventListener("click", () => copyLink(writeLink(this.state)));
     find("controls").addEventListener("submit", (event) => event.preventDefault());
   }
 
@@ -264,29 +254,12 @@ class Page {
     find("table").replaceChildren(element("table", {}, element("tr", {}, ...[name, ...outputs].map((text) => element("th", { textContent: text }))), ...rows));
   }
 
-  say(text, isError = false) {
-    const status = find("status");
-    status.textContent = text;
-    status.className = isError ? "error" : "";
-  }
-
   clearError() {
-    if (find("status").className) this.say("");
+    if (find("status").className) say("");
   }
 }
 
 const tidy = (value) => Number(value.toPrecision(5));
-
-function fill(select, names, chosen) {
-  select.replaceChildren(...names.map((name, i) => element("option", { value: i, textContent: name })));
-  select.value = chosen;
-}
-
-function save(name, blob) {
-  const link = element("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
 
 // All panels as one picture, twice as fine as on the screen.
 async function picture(panels) {

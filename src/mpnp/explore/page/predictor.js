@@ -12,6 +12,22 @@ class Predictor {
     this.kept = { key: null, query: null };
   }
 
+  // Itself, or, of a model that reads each curve in units of its own context, the predictor with those units.
+  scaledTo(points) {
+    const { context_share: share, units, seen } = this.content;
+    if (share === null || !points.length) return this;
+    const positive = (scale, size) => (scale > 1e-12 * Math.abs(size) ? scale : 1);
+    const xs = points.map((point) => point.x), low = Math.min(...xs), high = Math.max(...xs);
+    const middle = low / 2 + high / 2, unit = positive((high - low) / 4, low) / share;
+    const ys = points.map((point) => point.y[0]), mean = ys.reduce((a, b) => a + b, 0) / ys.length;
+    const std = Math.sqrt(ys.reduce((sum, v) => sum + (v - mean) ** 2, 0) / ys.length);
+    const moved = ([bound]) => [bound === null ? null : middle + (unit * (bound - units.x.shift[0])) / units.x.scale[0]];
+    return Object.assign(Object.create(Predictor.prototype), this, {
+      kept: { key: null, query: null },
+      content: { ...this.content, seen: { ...seen, low: moved(seen.low), high: moved(seen.high) }, units: { x: { shift: [middle], scale: [unit] }, y: { shift: [mean], scale: [positive(std, mean)] } } },
+    });
+  }
+
   // Location and scale of functions of the model's own mechanism, as lists of draws of targets.
   functions(points, x, num, seed, output) {
     const [px, py] = this.encodePoints(points), targets = this.encodeInputs(x);

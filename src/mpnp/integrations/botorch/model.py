@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
+from botorch.acquisition.objective import ScalarizedPosteriorTransform  # pyright: ignore[reportMissingImports]
 from botorch.exceptions.errors import UnsupportedError  # pyright: ignore[reportMissingImports]
 from botorch.models.model import FantasizeMixin, Model  # pyright: ignore[reportMissingImports]
+from botorch.models.transforms.input import InputTransform  # pyright: ignore[reportMissingImports]
 from jaxtyping import Float
 from torch import Tensor  # pyright: ignore[reportMissingImports]
 
@@ -37,6 +39,7 @@ class NeuralProcessModel(Model, FantasizeMixin):
     `model` is a loaded model, or the directory or name of one. With `bounds`, a tensor of shape (2, inputs), the objective
     has its own units: the box is mapped to the training range of the model's inputs, and outputs are standardised by the mean
     and standard deviation of `train_Y`. Without `bounds`, the objective is in the model's units, as in `model.condition`.
+    An `input_transform` comes first: the bounds are then those of transformed inputs.
 
     The posterior is an ensemble of `num_samples` functions, the same in every call, so that points of the same or of different
     calls lie on the same functions. Each function of the network has its own standard deviation at every input, which covers
@@ -51,6 +54,7 @@ class NeuralProcessModel(Model, FantasizeMixin):
         train_Y: Tensor,
         *,
         bounds: Tensor | None = None,
+        input_transform: InputTransform | None = None,
         num_samples: int = NUM_SAMPLES,
         seed: int = 0,
     ) -> None:
@@ -64,7 +68,9 @@ class NeuralProcessModel(Model, FantasizeMixin):
                 f"the objective has one output, but this model predicts {len(card.columns.outputs)} "
                 f"({', '.join(card.columns.outputs)}); choose a model with one output"
             )
-        self._num_inputs = len(card.columns.inputs)
+        self._num_inputs, self._transform = len(card.columns.inputs), input_transform
+        if input_transform is not None:
+            input_transform.train()(train_X)  # some transforms learn from the observations
         self._require_points(train_X, train_Y)
         self.train_X, self.train_Y = train_X, train_Y.to(train_X)
         scales = card.columns.input_scale, card.columns.output_scale
@@ -105,9 +111,11 @@ class NeuralProcessModel(Model, FantasizeMixin):
         if isinstance(observation_noise, Tensor):
             raise UnsupportedError("the model predicts its own noise; pass observation_noise=True, not a tensor of variances")
         self.eval()
-        loc, scale = self._functions(self.transform_inputs(X))
+        loc, scale = self._functions(X if self._transform is None else self._transform(X))
         distances = self._noise(X.shape[-2]) if observation_noise else self._levels
         posterior = FunctionPosterior(loc + scale * torch.as_tensor(distances).to(loc))
+        if isinstance(posterior_transform, ScalarizedPosteriorTransform):  # BoTorch's own knows Gaussian posteriors only
+            return posterior.scaled(posterior_transform.weights, posterior_transform.offset)
         return posterior if posterior_transform is None else posterior_transform(posterior=posterior, X=X)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> "NeuralProcessModel":
@@ -135,7 +143,7 @@ class NeuralProcessModel(Model, FantasizeMixin):
         count, num_points = models.numel(), X.shape[-2]
         targets = X.expand(*batch, *X.shape[-2:]).reshape(leading.numel(), count, *X.shape[-2:])
         targets = targets.transpose(0, 1).reshape(count, -1, X.shape[-1])
-        points = (part.expand(*models, *part.shape[-2:]) for part in (self.train_X, self.train_Y))
+        points = (part.expand(*models, *part.shape[-2:]) for part in (self._observed(self.train_X), self.train_Y))
         x, y = (part.reshape(count, *part.shape[-2:]) for part in points)
         answers = self._draws(_apply(self._x_scale, x), _apply(self._y_scale, y), _apply(self._x_scale, targets))
         loc, scale = (
@@ -145,12 +153,16 @@ class NeuralProcessModel(Model, FantasizeMixin):
         factor = torch.as_tensor(self._y_scale.scale).to(loc)
         return loc * factor + torch.as_tensor(self._y_scale.shift).to(loc), scale * factor
 
+    def _observed(self, X: Tensor) -> Tensor:
+        """Observed points as the model reads them."""
+        return X if self._transform is None else self._transform.preprocess_transform(X)
+
     def _noise(self, num_points: int) -> Float[np.ndarray, "function point 1"]:
         levels = np.random.default_rng([self._seed, NOISE]).random((num_points, len(self._levels), 1))
         return np.asarray(self._distribution.quantile(levels)).swapaxes(0, 1)
 
     def _require_points(self, X: Tensor, Y: Tensor) -> None:
-        if X.ndim < 2 or X.shape[-1] != self._num_inputs:
+        if X.ndim < 2 or self._observed(X).shape[-1] != self._num_inputs:
             raise InputError(
                 f"X must have shape (points, {self._num_inputs}), or batches of that, because the model reads "
                 f"{self._num_inputs} inputs; got {tuple(X.shape)}"

@@ -6,12 +6,34 @@ import torch  # pyright: ignore[reportMissingImports]
 from botorch.posteriors.ensemble import EnsemblePosterior  # pyright: ignore[reportMissingImports]
 from botorch.sampling.get_sampler import GetSampler  # pyright: ignore[reportMissingImports]
 from botorch.sampling.index_sampler import IndexSampler  # pyright: ignore[reportMissingImports]
+from torch import Tensor  # pyright: ignore[reportMissingImports]
 
 __all__ = ["FunctionPosterior", "FunctionSampler"]
 
 
 class FunctionPosterior(EnsemblePosterior):
-    """Values of equally likely functions. The k-th member is the same function in every batch and call."""
+    """Values of equally likely functions. The k-th member is the same function in every batch and call.
+
+    Samplers of normal numbers, such as BoTorch's Sobol sampler, choose functions by one number each, the same in all batches.
+    """
+
+    @property
+    def base_sample_shape(self) -> torch.Size:
+        return torch.Size([*self.batch_shape, 1, 1])
+
+    @property
+    def batch_range(self) -> tuple[int, int]:
+        return 0, -2
+
+    def rsample_from_base_samples(self, sample_shape: torch.Size, base_samples: Tensor) -> Tensor:
+        if base_samples.is_floating_point():
+            levels = torch.special.ndtr(base_samples[..., 0, 0])
+            base_samples = (levels * self.ensemble_size).long().clamp(max=self.ensemble_size - 1)
+        return super().rsample_from_base_samples(sample_shape, base_samples)
+
+    def scaled(self, weight: Tensor, offset: float) -> "FunctionPosterior":
+        """The same functions times a weight, plus an offset."""
+        return FunctionPosterior(offset + weight * self.values)
 
 
 class FunctionSampler(IndexSampler):

@@ -2,20 +2,25 @@
 
 import abc
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.bayesopt.space import OutputScale
-from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased, find_strategy
+from mpnp.bayesopt.climbing import worth
+from mpnp.bayesopt.history import History
+from mpnp.bayesopt.registry import find_strategy
+from mpnp.bayesopt.resampling_surrogate import ResamplingSurrogate
+from mpnp.bayesopt.space import OutputScale, candidate_points
+from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased, choose
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 from mpnp.errors import InputError
 from mpnp.inference.model import FittedModel, OutsideRangeWarning
 from mpnp.integrations.optuna.space import Places, Space
 from mpnp.integrations.optuna.studies import COST, STUDY
 
-__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "find_belief"]
+__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "find_belief", "suggest_in_units"]
 
 BEYOND = 0.2
 """Fraction of the range of past studies by which a box may exceed it without a warning."""
@@ -27,47 +32,46 @@ class AbstractBelief(abc.ABC):
     """A strategy, and the conversion of a study to the units that it reads."""
 
     strategy: AbstractStrategy
-    num_startup: int
-    """Number of trials to finish before the strategy is used."""
+
+    @abc.abstractmethod
+    def num_startup(self, space: Space) -> int:
+        """Number of trials to finish before the strategy is used."""
 
     @abc.abstractmethod
     def require(self, space: Space) -> None:
         """Raise an error for a search space that the model cannot read."""
 
     @abc.abstractmethod
-    def inputs(self, space: Space, places: Places) -> Places:
-        """Points of the search space in the strategy's units."""
-
-    @abc.abstractmethod
-    def scale(self, costs: Costs) -> OutputScale:
-        """The scale that converts costs to the strategy's units."""
+    def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
+        """The next point of the unit box, given costs at others."""
 
 
 class StandardisedReader(AbstractBelief):
     """Maps the study's box to the unit cube, and standardises costs by those observed so far."""
 
-    num_startup = 3
-
     def __init__(self, strategy: AbstractStrategy) -> None:
         self.strategy = strategy
 
+    def num_startup(self, space: Space) -> int:
+        return len(space.names) + 2
+
     def require(self, space: Space) -> None:
-        self.strategy.require_inputs(len(space.names))
+        self.strategy.require_inputs(len(space.columns))
 
-    def inputs(self, space: Space, places: Places) -> Places:
-        return space.box.to_unit(places)
-
-    def scale(self, costs: Costs) -> OutputScale:
-        return OutputScale.of(costs)
+    def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
+        return self.strategy.suggest(history, space.snap, seed)
 
 
 class OfStudies(AbstractBelief):
     """Reads points and costs in the units of the studies the model was trained on, so it is useful from the first trial."""
 
-    num_startup = 0
+    strategy: ModelBased
 
     def __init__(self, model: FittedModel, acquisition: str) -> None:
         self.strategy, self.card = ModelBased(NeuralProcessSurrogate(model), acquisition), model.card
+
+    def num_startup(self, space: Space) -> int:
+        return 0
 
     def require(self, space: Space) -> None:
         if space.columns != self.card.columns.inputs:
@@ -86,14 +90,45 @@ class OfStudies(AbstractBelief):
                 stacklevel=4,
             )
 
-    def inputs(self, space: Space, places: Places) -> Places:
-        # The surrogate expects inputs as fractions of the training range.
+    def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
+        return suggest_in_units(self.strategy, self.inputs, self.scale, space, history, seed)
+
+    def inputs(self, places: Places) -> Places:
+        """Points as the surrogate reads them: as fractions of the training range."""
         seen = self.card.seen
         return (places - seen.low) / (seen.high - seen.low)
 
     def scale(self, costs: Costs) -> OutputScale:
+        """The scale of the studies that the model has learnt from."""
         y, loops = self.card.columns.output_scale, np.ones((len(costs), 1))
         return OutputScale(y.shift * loops, y.scale * loops)
+
+
+def suggest_in_units(
+    strategy: ModelBased,
+    inputs: Callable[[Places], Places],
+    scale: Callable[[Costs], OutputScale],
+    space: Space,
+    history: History,
+    seed: int,
+) -> Float[np.ndarray, " column"]:
+    """The best candidate under a strategy that reads points and costs in units of its own.
+
+    Without any costs yet, it is that of the lowest expected cost.
+    """
+    box, seeds = space.box, np.asarray([seed], np.uint32)
+    best = history.best if len(history.x) else np.full(box.num_inputs, 0.5)
+    unit = space.snap(candidate_points(box.num_inputs, best, [seed]))
+    allowed = history.allowed(unit, history.admissible(unit))
+    candidates, x, pending = (inputs(box.from_unit(part)) for part in (unit, history.x, history.pending))
+    z = scale(history.y[None]).apply(history.y[None])
+    if not len(history.x):
+        expected, _ = strategy.surrogate.moments(x[None], z, candidates, seeds)
+        return unit[int(np.argmax(worth(-expected[0], allowed)))]
+    # Running trials get the mean cost so far, which leads new trials elsewhere.
+    x = np.concatenate([x, pending])
+    z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
+    return unit[int(choose(strategy, x[None], z, candidates, ~allowed[None], seeds)[0])]
 
 
 def find_belief(model: Any, acquisition: str) -> AbstractBelief:
@@ -101,7 +136,7 @@ def find_belief(model: Any, acquisition: str) -> AbstractBelief:
     if isinstance(model, AbstractBelief):
         return model
     strategy = find_strategy(model, acquisition)
-    if isinstance(strategy, ModelBased) and isinstance(strategy.surrogate, NeuralProcessSurrogate):
+    if isinstance(strategy, ModelBased) and isinstance(strategy.surrogate, ResamplingSurrogate):
         fitted = strategy.surrogate.model
         if (fitted.card.columns.outputs, fitted.card.columns.task) == ((COST,), STUDY):
             return OfStudies(fitted, acquisition)

@@ -1,0 +1,122 @@
+"""How soon the page answers a click, and how large, quick to start and quick to answer exported models are.
+
+    python benchmarks/explore_latency.py
+
+Writes `results/explore`. Times are CPU milliseconds of one request after another, once programs are compiled,
+with the same number of points each time, so that other work on the machine matters little. The record has wall times, too. A
+click asks for a band, then for functions.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpnp.explore.answers import Answers
+from mpnp.explore.gallery import Gallery
+from mpnp.explore.html import write_html
+from mpnp.explore.pictures import Pictures
+from mpnp.export.folders import write_numpy
+from mpnp.export.numpy_predictor import Predictor
+from mpnp.export.onnx_graphs import write_onnx
+from mpnp.inference.model import FittedModel, load
+from mpnp.io.compile_cache import keep_compiled_programs
+from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.reproduce.tables import markdown
+
+OUT = Path(__file__).parents[1] / "results" / "explore"
+MODELS = ("cnp-rbf", "mpnp-rbf", "canp-rbf-low", "mpanp-rbf", "tnp-rbf-low")
+NUM_POINTS, NUM_DRAWS, NUM_TARGETS, CLICKS, SEED = 7, 12, 128, 9, 0
+
+START = "import time; from predictor import Predictor; Predictor('.'); print(time.process_time())"
+
+
+def main() -> None:
+    """Measure every model, and write the record and its table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    keep_compiled_programs()
+    record = {"kind": "explore", "clicks": CLICKS, "points": NUM_POINTS, "draws": NUM_DRAWS, "seed": SEED}
+    record |= {"rows": [measure(name) for name in MODELS], "image": measure_image(), "environment": environment()}
+    write_json(OUT / "latency.json", record)
+    titles = {
+        "server: band, CPU-ms": "band", "functions, ms": "draws", "exact process, ms": "exact",
+        "NumPy: start of Python and model, ms": "start", "band, ms": "numpy_band", "functions, ms ": "numpy_draws",
+        "NumPy, MB": "numpy_mb", "ONNX, MB": "onnx_mb", "HTML, MB": "html_mb",
+    }  # fmt: skip
+    digits = {name: 2 if name.endswith("mb") else 0 for name in titles.values()}
+    rows = [[f"`{row['model']}`", *(f"{in_table(row[name]):.{digits[name]}f}" for name in digits)] for row in record["rows"]]
+    note = (
+        f"Medians of {CLICKS} clicks with {NUM_POINTS} points, {NUM_TARGETS} inputs and {NUM_DRAWS} resampled functions. The "
+        f"page of images (`mpanp-mnist`, 80 pixels, 4 draws) takes {record['image']['cpu']:.0f} CPU-ms."
+    )
+    text = f"{markdown(['model', *titles], rows)}\n\n{note}\n"
+    write_atomically(OUT / "table.md", lambda file: file.write(text.encode()))
+    print(text)
+
+
+def in_table(value: float | dict[str, float]) -> float:
+    """Of a time, the CPU time."""
+    return value["cpu"] if isinstance(value, dict) else value
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Times in milliseconds and sizes in megabytes of one model."""
+    model = load(name)
+    answers, rng = Answers(Gallery({name: model})), np.random.default_rng(SEED)
+
+    def click(part: str) -> None:
+        x = rng.uniform(-2, 2, NUM_POINTS)
+        content = {"model": name, "part": part, "x": x.tolist(), "y": np.sin(3 * x)[:, None].tolist(), "output": 0, "seed": 0}
+        answers(content | {"grid": [-2, 2, NUM_TARGETS], "band": 0.9, "draws": NUM_DRAWS, "method": "resample"})
+
+    row = {"model": name} | {part: median(lambda part=part: click(part)) for part in ("band", "draws", "exact")}
+    with tempfile.TemporaryDirectory() as folder:
+        return row | measure_exports(model, Path(folder))
+
+
+def measure_exports(model: FittedModel, folder: Path) -> dict[str, Any]:
+    """Sizes of all formats, and times of the one in NumPy."""
+    writers = {"numpy": write_numpy, "onnx": write_onnx, "html": write_html}
+    files = {name: write({"model": model}, folder / name) for name, write in writers.items()}
+    sizes = {f"{name}_mb": sum(path.stat().st_size for path in paths) / 1e6 for name, paths in files.items()}
+    command = [sys.executable, "-c", START]
+    starts = [float(subprocess.run(command, cwd=folder / "numpy", capture_output=True, check=True).stdout) for _ in range(5)]
+    predictor, x = Predictor(folder / "numpy"), np.linspace(-1.8, 1.7, NUM_POINTS)
+    targets = np.linspace(-2, 2, NUM_TARGETS)
+    times = {
+        "start": 1000 * statistics.median(starts),
+        "numpy_band": median(lambda: predictor.predict(x, np.sin(3 * x), targets), 5),
+        "numpy_draws": median(lambda: predictor.sample(x, np.sin(3 * x), targets, NUM_DRAWS), 3),
+    }
+    return sizes | times
+
+
+def measure_image() -> dict[str, float]:
+    """Cost of an answer about an image."""
+    pictures = Pictures.of({"digits": load("mpanp-mnist")})
+    pixels = [[int(place), 0] for place in np.random.default_rng(SEED).permutation(784)[:80]]
+    return median(lambda: pictures(json.loads(json.dumps({"model": "digits", "draws": 4, "pixels": pixels}))))
+
+
+def median(ask: Callable[[], Any], repeats: int = CLICKS) -> dict[str, float]:
+    """Median CPU and wall milliseconds of a call, after a first one that compiles."""
+    ask()
+    cpu, wall = [], []
+    for _ in range(repeats):
+        started = time.process_time(), time.perf_counter()
+        ask()
+        cpu.append(1000 * (time.process_time() - started[0]))
+        wall.append(1000 * (time.perf_counter() - started[1]))
+    return {"cpu": statistics.median(cpu), "wall": statistics.median(wall)}
+
+
+if __name__ == "__main__":
+    main()
