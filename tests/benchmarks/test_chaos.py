@@ -28,6 +28,8 @@ for number in range(4):
 @pytest.fixture
 def place(tmp_path):
     save_named(tmp_path / "weights.safetensors", {"w": np.ones(3)}, {"step": 1, "cpu_seconds": 2.0})
+    (tmp_path / "table.md").write_text("| model | score | CPU-s |\n| cnp | 1 | 3 |\n")
+    (tmp_path / "table.tex").write_text("cnp & 1 & 3 \\\\\n")
     (tmp_path / "record.json").write_text(json.dumps({"score": 1, "wall_seconds": 3.0, "parts": [{"cpu_seconds": 1}]}))
     return tmp_path
 
@@ -36,6 +38,8 @@ def test_times_make_no_difference(place):
     before = contents(place)
     save_named(place / "weights.safetensors", {"w": np.ones(3)}, {"step": 1, "cpu_seconds": 9.0})
     (place / "record.json").write_text(json.dumps({"score": 1, "wall_seconds": 4.0, "parts": [{"cpu_seconds": 5}]}))
+    (place / "table.md").write_text("| model | score | CPU-s |\n| cnp | 1 | 4 |\n")
+    (place / "table.tex").write_text("cnp & 1 & 4 \\\\\n")
     require_same(contents(place), before)
 
 
@@ -43,6 +47,10 @@ FAULTS = {
     "a lost file": (lambda place: (place / "record.json").unlink(), "record.json is missing"),
     "a leftover": (lambda place: (place / ".record.json.x.tmp").touch(), ".record.json.x.tmp is left over"),
     "a number": (lambda place: (place / "record.json").write_text('{"score": 2}'), "record.json differs"),
+    "a score": (
+        lambda place: (place / "table.md").write_text("| model | score | CPU-s |\n| cnp | 2 | 3 |\n"),
+        "table.md differs",
+    ),
     "a weight": (lambda place: save_named(place / "weights.safetensors", {"w": np.zeros(3)}, {"step": 1}), "weights.* differs"),
 }
 
