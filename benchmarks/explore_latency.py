@@ -57,7 +57,7 @@ def main() -> None:
         f"Medians of {CLICKS} clicks with {NUM_POINTS} points, {NUM_TARGETS} inputs and {NUM_DRAWS} resampled functions. The "
         f"page of images (`mpanp-mnist`, 80 pixels, 4 draws) takes {record['image']['cpu']:.0f} CPU-ms."
     )
-    text = f"{markdown(['model', *titles], rows)}\n\n{note}\n"
+    text = f"{markdown(['model', *titles], rows)}\n{note}\n"
     write_atomically(OUT / "table.md", lambda file: file.write(text.encode()))
     print(text)
 
