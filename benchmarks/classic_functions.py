@@ -194,17 +194,36 @@ def validate(name: str, functions: list[str], seeds: int) -> None:
 
 
 def tables() -> None:
-    """Tables of all records, for the documents."""
-    records = {name: read_json(RESULTS / f"{name}.json") for name in STRATEGIES if (RESULTS / f"{name}.json").exists()}
+    """Tables of all records, for the documents: medians of all strategies, and everything."""
+    records = {name: read_json(RESULTS / f"{name}.json")["runs"] for name in STRATEGIES if (RESULTS / f"{name}.json").exists()}
+    write_table(
+        "all", ["function", "strategy", "median", "quartiles", "mean", "ms a suggestion", "searches"], all_rows(records)
+    )
     rows = []
     for function in BENCHMARK:
-        for name, record in records.items():
-            runs = record["runs"].get(function, {}).values()
-            if runs:
-                rows.append([function, STRATEGIES[name][0], *cells(list(runs))])
-    header = ["function", "strategy", "median", "quartiles", "mean", "ms a suggestion", "searches"]
+        medians = [[run["regret"][-1] for run in runs.get(function, {}).values()] for runs in records.values()]
+        rows.append([function, *(f"{np.median(one):.2g}" if one else "" for one in medians)])
+    everything = [[run for some in runs.values() for run in some.values()] for runs in records.values()]
+    rows.append(["ms a suggestion", *(f"{np.median([run['milliseconds'] for run in some]):.0f}" for some in everything)])
+    counts = [[len(runs.get(function, {})) for function in BENCHMARK if function in runs] for runs in records.values()]
+    rows.append(["searches per function", *(" to ".join(map(str, sorted({min(some), max(some)}))) for some in counts)])
+    write_table("medians", ["function", *(STRATEGIES[name][0] for name in records)], rows)
+
+
+def all_rows(records: dict[str, Any]) -> list[list[str]]:
+    """One row for each function and strategy."""
+    return [
+        [function, STRATEGIES[name][0], *cells(list(runs[function].values()))]
+        for function in BENCHMARK
+        for name, runs in records.items()
+        if runs.get(function)
+    ]
+
+
+def write_table(name: str, header: list[str], rows: list[list[str]]) -> None:
+    """Write a table next to the records, and print it."""
     text = markdown(header, rows)
-    write_atomically(RESULTS / "all.md", lambda file: file.write(text.encode()))
+    write_atomically(RESULTS / f"{name}.md", lambda file: file.write(text.encode()))
     print(text)
 
 

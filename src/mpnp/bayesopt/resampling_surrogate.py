@@ -40,7 +40,8 @@ class ResamplingSurrogate(AbstractSurrogate):
         return self._inner.moments(x, z, candidates, seeds)
 
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
-        return np.stack([self._draw(*one, candidates, int(seed)) for *one, seed in zip(x, z, seeds, strict=True)])
+        loops = zip(x, z, seeds, strict=True)
+        return np.stack([self._draw(points, outputs, candidates, int(seed)) for points, outputs, seed in loops])
 
     def require_inputs(self, num_inputs: int) -> None:
         self._inner.require_inputs(num_inputs)

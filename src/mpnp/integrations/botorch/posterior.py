@@ -31,7 +31,7 @@ class FunctionPosterior(EnsemblePosterior):
             base_samples = (levels * self.ensemble_size).long().clamp(max=self.ensemble_size - 1)
         return super().rsample_from_base_samples(sample_shape, base_samples)
 
-    def scaled(self, weight: Tensor, offset: float) -> "FunctionPosterior":
+    def scaled(self, weight: Any, offset: float) -> "FunctionPosterior":
         """The same functions times a weight, plus an offset."""
         return FunctionPosterior(offset + weight * self.values)
 

@@ -31,8 +31,6 @@ Costs = Float[np.ndarray, "loop trial"]
 class AbstractBelief(abc.ABC):
     """A strategy, and the conversion of a study to the units that it reads."""
 
-    strategy: AbstractStrategy
-
     @abc.abstractmethod
     def num_startup(self, space: Space) -> int:
         """Number of trials to finish before the strategy is used."""
@@ -64,8 +62,6 @@ class StandardisedReader(AbstractBelief):
 
 class OfStudies(AbstractBelief):
     """Reads points and costs in the units of the studies the model was trained on, so it is useful from the first trial."""
-
-    strategy: ModelBased
 
     def __init__(self, model: FittedModel, acquisition: str) -> None:
         self.strategy, self.card = ModelBased(NeuralProcessSurrogate(model), acquisition), model.card

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution  # pyright: ignore[reportMissingImports]
 from optuna.samplers import BaseSampler, RandomSampler  # pyright: ignore[reportMissingImports]
-from optuna.samplers._base import (  # pyright: ignore[reportMissingImports]  # as samplers of others do
-    _CONSTRAINTS_KEY,
-    _process_constraints_after_trial,
-)
+from optuna.samplers._base import _process_constraints_after_trial  # pyright: ignore[reportMissingImports]
 from optuna.search_space import intersection_search_space  # pyright: ignore[reportMissingImports]
 from optuna.study import Study  # pyright: ignore[reportMissingImports]
+from optuna.study._constrained_optimization import _CONSTRAINTS_KEY  # pyright: ignore[reportMissingImports]
 from optuna.trial import FrozenTrial, TrialState  # pyright: ignore[reportMissingImports]
 
 from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT
