@@ -108,7 +108,7 @@ def _read_context(columns: "Schema", path: Path | None) -> "Frame":
     """The rows of the context, or an empty table. A file without observations gives the prior, with a warning."""
     import pandas as pd
 
-    from mpnp.inference.model import MissingContextWarning
+    from mpnp.inference.ood import MissingContextWarning
     from mpnp.tables.frames import read_table
     from mpnp.tables.rows import read_context
 
