@@ -123,9 +123,7 @@ def p_values(card: ModelCard, predictor: Predictor, pairs: Sequence[Pair]) -> li
     return [card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
 
 
-def half_scores(
-    predictor: Predictor, columns: Schema, contexts: Sequence[Pair]
-) -> Float[np.ndarray, " context"]:
+def half_scores(predictor: Predictor, columns: Schema, contexts: Sequence[Pair]) -> Float[np.ndarray, " context"]:
     """The test statistic of each context; none may be empty."""
     given: list[Pair] = []
     asked: list[np.ndarray] = []
