@@ -28,7 +28,7 @@ examples:
   mpnp predict model --context mornings.csv --at afternoons.csv --out all.csv     many tasks: both tables name the task
 
 Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (the spread
-of the functions that fit the context) and within_std (their own noise). Predictions come from the first of the model's
+of the functions that fit the context) and within_std (their own noise). Predictions come from the winner of the model's
 leaderboard, which 'mpnp info' shows; --model chooses another."""
 
 

@@ -149,9 +149,9 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         return self.model_.leaderboard
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of what random contexts leave open of other tasks; higher is better.
+        """Mean log-likelihood of the targets of other tasks, given random contexts; higher is better.
 
-        `X` holds tasks as `fit` takes them: a list of pairs, or a frame with the model's columns. So scikit-learn's
+        `X` holds tasks in the form that `fit` takes: a list of pairs, or a frame with the model's columns. So scikit-learn's
         `cross_val_score(regressor, tasks)` splits by task.
         """
         check_is_fitted(self)

@@ -57,7 +57,7 @@ CONTEXTS_PER_CURVE = 8
 class FittedModel:
     """A trained network with its card, which maps between the user's units and the network's, and with its rivals.
 
-    If a rival or the stack forecasts held-out curves better than the network, it answers, unless `use` chooses otherwise.
+    The best forecaster of held-out curves predicts: the network, a rival or the stack. `use` chooses another.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class FittedModel:
         return FittedModel, (self.network, self.card, self.rivals, self.choice)
 
     def __repr__(self) -> str:
-        """What it predicts from what, and who answers."""
+        """Inputs, outputs, and which forecaster predicts."""
         columns, board = self.card.columns, self.leaderboard
         who = "" if board is None else f"; answers come from '{board.resolve(self.choice)}'"
         return f"FittedModel({self.card.model}: {', '.join(columns.outputs)} given {', '.join(columns.inputs)}{who})"
@@ -94,12 +94,12 @@ class FittedModel:
 
     @property
     def plain_predictor(self) -> Predictor:
-        """The network's own predictor, by which contexts are judged, whoever answers."""
+        """The network's own predictor, which judges contexts even if another forecaster predicts."""
         return self.network_forecaster.predictor(NUM_SAMPLES)
 
     @property
     def resampler(self) -> Resamples:
-        """Draws functions and tells joint densities."""
+        """Draws functions, and computes joint densities."""
         return self.forecaster.resampler
 
     @property

@@ -64,7 +64,7 @@ class Draws:
     values: Float[np.ndarray, "draw *rest"]
 
     def __repr__(self) -> str:
-        """How many draws of what shape, and for a single number its mean and 90% interval."""
+        """Number and shape of the draws, and for a single number its mean and 90% interval."""
         shape = f"{len(self.values):,} draws" + (f" of shape {self.values.shape[1:]}" if self.values.ndim > 1 else "")
         if self.values.ndim > 1 or np.isnan(self.values).all():
             return f"Draws({shape})"
