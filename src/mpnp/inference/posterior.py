@@ -331,7 +331,9 @@ class Posterior:
         prediction = self.prediction(x)
         low, high = np.moveaxis(prediction.quantiles([0.05, 0.95])[:, number], -1, 0)
         num_draws = num_draws if self.model.forecaster.has_functions else 0
-        draws = self.sample(x, num_draws).reshape(num_draws, len(x), -1)[..., number] if num_draws else np.zeros((0, len(x)))
+        draws = (
+            self.sample(x, num_draws).reshape(num_draws, len(x), -1)[..., number] if num_draws != 0 else np.zeros((0, len(x)))
+        )
         context = self.x[:, 0], self.y[:, number]
         return PosteriorCurve(x[:, 0], prediction.mean[:, number], low, high, draws, context, (columns.inputs[0], name))
 
