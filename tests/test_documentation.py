@@ -258,3 +258,14 @@ def test_every_script_that_documents_name_exists():
             named |= set(re.findall(r"`(\w+\.py)`", document.read_text()))
     assert {name for name in named if not (ROOT / "benchmarks" / name).is_file()} == set()
     assert len(named) > 10
+
+
+def test_the_registries_and_files_of_the_contributors_table_exist():
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("## To change X")[1].split("\n## ")[0]
+    paths = re.findall(r"`((?:src|tests|benchmarks)/[\w/.]+\.\w+)`", section)
+    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    names = set(re.findall(r"`(_?[A-Z][A-Za-z_]{3,}|_\w+|default_functionals|score_task)`", section))
+    assert {path for path in paths if not (ROOT / path).is_file()} | {
+        name for name in names if not re.search(rf"\b{name}\b", sources)
+    } == set()
+    assert len(names) > 20 and len(set(paths)) > 20

@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from mpnp.inference.estimator import NeuralProcessRegressor
     from mpnp.inference.fit import FewTasksWarning
     from mpnp.inference.fit_options import FitOptions
-    from mpnp.inference.model import (
-        FittedModel,
+    from mpnp.inference.model import FittedModel, load
+    from mpnp.inference.ood import (
         ImplausibleContextWarning,
         LargeContextWarning,
         MissingContextWarning,
         OutsideRangeWarning,
-        load,
     )
     from mpnp.inference.posterior import Draws, Posterior
     from mpnp.inference.predictor import Predictor
@@ -77,14 +76,8 @@ _MODULES = {
     "mpnp.inference.budget": ("FewStepsWarning",),
     "mpnp.inference.fit": ("FewTasksWarning",),
     "mpnp.inference.fit_options": ("FitOptions",),
-    "mpnp.inference.model": (
-        "FittedModel",
-        "ImplausibleContextWarning",
-        "LargeContextWarning",
-        "MissingContextWarning",
-        "OutsideRangeWarning",
-        "load",
-    ),
+    "mpnp.inference.model": ("FittedModel", "load"),
+    "mpnp.inference.ood": ("ImplausibleContextWarning", "LargeContextWarning", "MissingContextWarning", "OutsideRangeWarning"),
     "mpnp.inference.posterior": ("Draws", "Posterior"),
     "mpnp.inference.predictor": ("Predictor",),
     "mpnp.io.compile_cache": ("keep_compiled_programs",),

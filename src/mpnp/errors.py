@@ -1,4 +1,4 @@
-"""Errors a user can act on: what was expected, what came, what to do."""
+"""Errors a user can act on: what was expected, what was given, what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class DivergedError(MpnpError):
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, or its kind if it says nothing: errors of others may be pages long."""
+    """The first line of an error's message, or its type if the message is empty. Other libraries write pages."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
@@ -37,7 +37,7 @@ def shorten(text: str, most: int = 80) -> str:
 
 
 def show(value: object) -> str:
-    """What a user passed, for an error message, whatever it is and however long."""
+    """A value that a user passed, as text for an error message, shortened if it is long."""
     try:
         return shorten(repr(value))
     except Exception:  # objects of others, or integers of more digits than Python prints

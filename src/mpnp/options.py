@@ -56,7 +56,7 @@ def require_seed(seed: Any) -> None:
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether this is an integer of Python or NumPy. A truth value is none, though Python says so."""
+    """Whether this is an integer of Python or NumPy. Booleans do not count, although Python treats them as integers."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 

@@ -7,7 +7,7 @@ from helpers.bayesopt import PROCESS
 from helpers.fitted_models import fitted
 from mpnp.bayesopt import NeuralProcessSurrogate, Optimizer, ResamplingSurrogate, learn_kernel
 from mpnp.errors import InputError
-from mpnp.inference.model import LargeContextWarning
+from mpnp.inference.ood import LargeContextWarning
 from mpnp.tables.points import context_points, target_inputs
 from mpnp.tasks.base import FunctionFamily
 from mpnp.tasks.gaussian_process import GaussianProcessPrior, RBFPrior

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 from helpers.command_line import call
-from mpnp.inference.model import MissingContextWarning, OutsideRangeWarning
+from mpnp.inference.ood import MissingContextWarning, OutsideRangeWarning
 
 SMALL = ("--model", "cnp", "--steps", 20, "--batch-size", 4, "--width", 8, "--num-heads", 2, "--encoder-depth", 1, "--quiet")
 SMALL += ("--held-out-contexts", 40, "--rivals", "mean,normal")

@@ -13,12 +13,12 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 from helpers.command_line import call
 from helpers.models import SETTINGS
 from mpnp.errors import InputError
-from mpnp.inference import budget, describe
+from mpnp.inference import budget
 from mpnp.inference.budget import FewStepsWarning
 from mpnp.inference.estimator import NeuralProcessRegressor
 from mpnp.inference.fit import FewTasksWarning, fit_curves, resume_fit, update_model
 from mpnp.inference.fit_options import FitOptions
-from mpnp.inference.model import load
+from mpnp.inference.model import FittedModel, load
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
 from mpnp.training.loop import _Loop
@@ -77,7 +77,7 @@ def test_the_plan_is_printed_before_training_and_stopping_early_is_announced(cap
 
 @pytest.mark.parametrize("winner", ["cnp", "mpnp"])
 def test_the_core_is_delivered_if_it_validates_better(winner, monkeypatch, tmp_path):
-    monkeypatch.setattr(describe, "mean_log_prob", lambda model, cuts: float(model.card.model == winner))
+    monkeypatch.setattr(FittedModel, "mean_log_prob", lambda model, cuts: float(model.card.model == winner))
     options = dataclasses.replace(OPTIONS, model="mpnp", rivals="mean")
     model = fit_curves(lines(), options, settings=SETTINGS, out=tmp_path / "model", quiet=True)
     assert model.card.model == winner

@@ -16,7 +16,6 @@ from mpnp.inference.forecasters import COMPONENTS, mix
 from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.recalibration import answer_cuts
 from mpnp.inference.rivalry import HeldOut, choose, compete, learn_rivals
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
@@ -46,7 +45,7 @@ def judge(curves, names=("mean", "persistence", "normal", "gp")):
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
     rivals, skipped = learn_rivals(table, names, seed=0, tell=lambda line: None)
     judged, nothing = HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int))
-    board = compete(model.card.columns, rivals, judged, nothing, skipped, (answer_cuts(model, cuts), None))
+    board = compete(model.card.columns, rivals, judged, nothing, skipped, (model.answer_cuts(cuts), None))
     card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
     return FittedModel(model.network, card, rivals)
 

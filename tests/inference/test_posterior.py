@@ -13,11 +13,16 @@ from scipy.stats import norm
 from helpers.fitted_models import fitted, in_units, renamed, some_curves
 from mpnp.errors import InputError
 from mpnp.inference.card import Reference
-from mpnp.inference.model import ImplausibleContextWarning, LargeContextWarning, MissingContextWarning, OutsideRangeWarning
-from mpnp.inference.ood import half_scores
+from mpnp.inference.ood import (
+    ImplausibleContextWarning,
+    LargeContextWarning,
+    MissingContextWarning,
+    OutsideRangeWarning,
+    half_scores,
+)
 from mpnp.tables.points import context_points, target_inputs
 
-pytestmark = pytest.mark.filterwarnings("ignore::mpnp.inference.model.OutsideRangeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::mpnp.inference.ood.OutsideRangeWarning")
 
 ONE, TWO = some_curves(), some_curves(outputs=2, missing=True)
 GRID = np.linspace(12, 47, 9)[:, None]
@@ -240,7 +245,7 @@ def test_nothing_observed_is_the_prior(model):
     np.testing.assert_array_equal(model.condition(pd.DataFrame({"x": [], "y": []})).predict(GRID), prior)
 
 
-@pytest.mark.filterwarnings("default::mpnp.inference.model.OutsideRangeWarning")
+@pytest.mark.filterwarnings("default::mpnp.inference.ood.OutsideRangeWarning")
 def test_what_training_never_showed_is_warned_of(model):
     x, y = ONE.pair(2)
     with warnings.catch_warnings():

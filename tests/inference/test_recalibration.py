@@ -9,9 +9,9 @@ import pytest
 from helpers.fitted_models import fitted, some_curves
 from mpnp import load
 from mpnp.errors import InputError
-from mpnp.inference.assess import cut_curves
+from mpnp.inference.assess import cut_curves, log_prob
 from mpnp.inference.model import FittedModel
-from mpnp.inference.recalibration import answer_cuts, learn_calibration, log_prob, recalibrate_if_better
+from mpnp.inference.recalibration import calibrate_if_better, learn_calibration
 from mpnp.nn.likelihoods.calibration import Calibration
 
 CURVES = some_curves(30)
@@ -86,23 +86,24 @@ def test_recalibrating_twice_starts_from_the_network_itself():
 def test_it_is_kept_only_if_it_helps_on_curves_it_has_not_seen():
     model = fitted("canp", CURVES)
     cuts = cut_curves(CURVES, "random", max_rows=11, num_cuts=6, seed=0)
-    better, report, answers = recalibrate_if_better(model, cuts)
+    calibration, report, answers = calibrate_if_better(model.card.columns, model.answer_cuts(cuts), cuts)
     assert answers.loc.shape[1] == sum(len(cut[3]) for cut in cuts)
-    assert (better.card.calibration is not None) == (report["after"] > report["before"])
-    unchanged, nothing, _ = recalibrate_if_better(model, cuts[:2])
-    assert unchanged is model and nothing is None
+    assert (calibration is not None) == (report["after"] > report["before"])
+    few = model.answer_cuts(cuts[:2])
+    assert calibrate_if_better(model.card.columns, few, cuts[:2]) == (None, None, few)
+    assert model.calibrated(None) is model
 
 
 def test_halves_are_judged_as_models_with_the_calibration_of_the_other_half():
     model = fitted("canp", CURVES)
     cuts = cut_curves(CURVES, "random", max_rows=11, num_cuts=6, seed=0)
-    _, report, _ = recalibrate_if_better(model, cuts)
+    _, report, _ = calibrate_if_better(model.card.columns, model.answer_cuts(cuts), cuts)
     middle, scores = len(cuts) // 2, []
     for taught, judged in ((cuts[:middle], cuts[middle:]), (cuts[middle:], cuts[:middle])):
-        answer = answer_cuts(model, taught)
+        answer = model.answer_cuts(taught)
         error = np.concatenate([np.ravel(model.card.columns.encode_outputs(cut[3])) for cut in taught]) - np.ravel(answer.mean)
         card = dataclasses.replace(model.card, calibration=learn_calibration(np.ravel(answer.std), error))
-        scores.append(log_prob(card.columns, answer_cuts(FittedModel(model.network, card), judged), judged))
+        scores.append(log_prob(card.columns, FittedModel(model.network, card).answer_cuts(judged), judged))
     np.testing.assert_allclose(report["after"], np.concatenate(scores).mean(), rtol=1e-3)
 
 

@@ -13,7 +13,8 @@ from helpers.fitted_models import fitted, some_curves
 from helpers.models import small_model
 from mpnp.errors import InputError
 from mpnp.inference.designs import Forecast, Scattered, spread_inputs
-from mpnp.inference.model import FittedModel, OutsideRangeWarning
+from mpnp.inference.model import FittedModel
+from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.inference.predictor import pad_points
 from mpnp.inference.resampler import choose_num_future
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions

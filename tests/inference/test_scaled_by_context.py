@@ -7,7 +7,8 @@ import pytest
 from helpers.models import SETTINGS, small_model
 from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard, TrainingDomain
-from mpnp.inference.model import FittedModel, OutsideRangeWarning, load
+from mpnp.inference.model import FittedModel, load
+from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.tables.columns import Schema
 
 X = np.array([3.0, 5.0, 6.5, 9.0])

@@ -28,7 +28,8 @@ from scipy.stats import laplace, norm
 from helpers.documents import code_blocks
 from helpers.fitted_models import fitted, some_curves
 from mpnp.errors import InputError
-from mpnp.inference.model import FittedModel, LargeContextWarning
+from mpnp.inference.model import FittedModel
+from mpnp.inference.ood import LargeContextWarning
 from mpnp.integrations.botorch import FunctionSampler, NeuralProcessModel
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.laplace import Laplace

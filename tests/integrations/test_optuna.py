@@ -18,7 +18,7 @@ from optuna.trial import TrialState
 from helpers.fitted_models import fitted
 from mpnp.bayesopt import GaussianProcess, Kernel
 from mpnp.errors import InputError
-from mpnp.inference.model import OutsideRangeWarning
+from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.integrations.optuna import NeuralProcessSampler, tasks_from_studies
 from mpnp.integrations.optuna.space import Space
 from mpnp.tables.columns import Schema

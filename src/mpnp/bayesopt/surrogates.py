@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from mpnp.errors import InputError
-from mpnp.inference.model import NUM_SAMPLES, FittedModel, LargeContextWarning
+from mpnp.inference.model import NUM_SAMPLES, FittedModel
+from mpnp.inference.ood import LargeContextWarning
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points
 from mpnp.tables.points import context_points, target_inputs

@@ -65,7 +65,7 @@ def _candidates(rows: list[dict[str, Any]] | None) -> str:
 
 
 def leaderboard_table(board: "Leaderboard") -> str:
-    """Network, rivals and their stack, the best first, and a verdict."""
+    """Network, rivals and their stack, best first, and a verdict."""
     header = ["log-likelihood", "behind", "± s.e.", "CRPS", "RMSE", "90% band covers"]
     parts = []
     for split, standings in (("validation", board.validation), ("test", board.test)):
@@ -82,7 +82,7 @@ def _numbers(standing: "Standing") -> tuple[float, ...]:
 
 
 def _recalibration(card: "ModelCard") -> str:
-    """Whether standard deviations are corrected, and what it gains on curves that did not teach the correction."""
+    """Whether standard deviations are corrected, and the gain on curves that the correction was not learnt from."""
     report = card.about.get("recalibration")
     kept = "none" if card.calibration is None else f"standard deviations corrected at {len(card.calibration.predicted)} knots"
     if not report:

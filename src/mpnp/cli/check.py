@@ -1,4 +1,4 @@
-"""`mpnp check`: how honest are a model's bands and functions?"""
+"""`mpnp check`: are a model's bands and functions honest?"""
 
 import argparse
 import textwrap

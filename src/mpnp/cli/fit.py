@@ -128,7 +128,7 @@ def _update(args: argparse.Namespace) -> "tuple[FittedModel, Curves]":
 
 
 def _read(path: Path, columns: "Schema") -> "Frame":
-    """Say what is done first of all: reading a large table and starting take a while."""
+    """Announce what is read: starting, and reading a large table, take a while."""
     from mpnp.tables.frames import read_table
 
     print(f"reading {path}", flush=True)
@@ -187,12 +187,12 @@ def _require_same_fit(args: argparse.Namespace, plan: "FitPlan") -> None:
 
 
 def _stored_choices(columns: "Schema") -> dict[str, Any]:
-    """What the user named of the table, as the options of the command are called."""
+    """The columns and the context that the fit was started with, by option name."""
     return {"task_column": columns.task, "group_column": columns.group, "input": columns.inputs, "output": columns.outputs}
 
 
 def _chosen(args: argparse.Namespace, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user names now of that which was stored, without the kinds of columns."""
+    """The same options as given now, without the kinds of columns."""
     from mpnp.tables.columns import Schema
 
     named = {name: value for name in stored if (value := getattr(args, name)) is not None}

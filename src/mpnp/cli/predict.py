@@ -28,7 +28,7 @@ examples:
   mpnp predict model --context mornings.csv --at afternoons.csv --out all.csv     many tasks: both tables name the task
 
 Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (the spread
-of the functions that fit the context) and within_std (their own noise). Predictions come from the first of the model's
+of the functions that fit the context) and within_std (their own noise). Predictions come from the winner of the model's
 leaderboard, which 'mpnp info' shows; --model chooses another."""
 
 
@@ -108,7 +108,7 @@ def _read_context(columns: "Schema", path: Path | None) -> "Frame":
     """The rows of the context, or an empty table. A file without observations gives the prior, with a warning."""
     import pandas as pd
 
-    from mpnp.inference.model import MissingContextWarning
+    from mpnp.inference.ood import MissingContextWarning
     from mpnp.tables.frames import read_table
     from mpnp.tables.rows import read_context
 

@@ -230,7 +230,7 @@ def _marginal_crps(y: Float[np.ndarray, " target"]) -> float:
 
 
 def _bins(values: Float[np.ndarray, " target"] | Int[np.ndarray, " target"]) -> dict[str, Bool[np.ndarray, " target"]]:
-    """Groups of about as many targets each, in rising order, by the range of their values."""
+    """Groups of about equal size, in ascending order, by the range of their values."""
     whole = np.issubdtype(values.dtype, np.integer)
     edges = np.unique(np.quantile(values, np.linspace(0, 1, NUM_BINS + 1), method="nearest" if whole else "linear"))
     places = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, max(len(edges) - 2, 0))

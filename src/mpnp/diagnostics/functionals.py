@@ -22,7 +22,7 @@ Functional = Callable[[np.ndarray, np.ndarray], Any]
 
 
 def default_functionals(num_inputs: int) -> dict[str, Functional]:
-    """Maximum and mean; for one input also a difference and the argmax. Rows come in the order of the first input."""
+    """Maximum and mean; for one input also a difference and the argmax. Rows are sorted by the first input."""
     anywhere: dict[str, Functional] = {"maximum": lambda x, y: np.max(y), "mean": lambda x, y: np.mean(y)}
     if num_inputs > 1:
         return anywhere

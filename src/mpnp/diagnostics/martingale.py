@@ -1,4 +1,4 @@
-"""The martingale property: imagined observations must teach nothing on average, in whatever order they come."""
+"""The martingale property: on average, imagined observations must not change the prediction, whatever their order."""
 
 import dataclasses
 import warnings

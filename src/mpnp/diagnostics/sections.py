@@ -17,7 +17,7 @@ ERRORS = 2
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What the numbers say, in words, and whether it is good news; None if they are there to compare models by."""
+    """A verdict in words, and whether it is good; None if the numbers only serve to compare models."""
 
     text: str
     good: bool | None

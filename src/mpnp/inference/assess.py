@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.inference.prediction import Prediction
+from mpnp.inference.prediction import Prediction, select
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 
-__all__ = ["Cut", "assess", "cut_curves", "outcomes", "score_outputs"]
+__all__ = ["Cut", "assess", "cut_curves", "halves", "log_prob", "outcomes", "score_outputs"]
 
 Cut = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """x and y of a context, then x and y of its target."""
@@ -55,6 +55,19 @@ def score_outputs(prediction: Prediction, y: Float[np.ndarray, "row output"]) ->
         "squared_error": (prediction.mean - y) ** 2,
         "coverage_90": np.where(np.isnan(y), np.nan, np.abs(rank - 0.5) <= 0.45),
     }
+
+
+def halves(answer: Predictive, cuts: Sequence[Cut], middle: int) -> list[tuple[Predictive, Sequence[Cut]]]:
+    """The prediction of the cuts before the middle, and that of the others."""
+    num_points, num_rows = answer.loc.shape[1], len(outcomes(cuts))
+    end = len(outcomes(cuts[:middle])) * num_points // num_rows if middle else 0
+    return [(select(answer, slice(None, end)), cuts[:middle]), (select(answer, slice(end, None)), cuts[middle:])]
+
+
+def log_prob(columns: Schema, answer: Predictive, cuts: Sequence[Cut]) -> Float[np.ndarray, " point"]:
+    """Log densities of the observed targets of all cuts."""
+    scores = Prediction.decode(answer, columns).marginal_log_prob(outcomes(cuts))
+    return scores[~np.isnan(scores)]
 
 
 def _mean(values: Float[np.ndarray, " row"]) -> float | None:

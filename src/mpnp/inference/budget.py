@@ -1,6 +1,6 @@
 """How long a fit trains: the number of steps that a time limit allows, by the CPU time of a step.
 
-CPU time, unlike the time on the wall, hardly depends on what else the machine does. So a fit on a busy machine takes longer,
+CPU time, unlike wall time, hardly depends on what else the machine does. So a fit on a busy machine takes longer,
 but learns as much.
 """
 
@@ -87,7 +87,7 @@ def num_cores() -> int:
 
 
 def _allowed_steps(options: FitOptions, cpu_seconds: float) -> int:
-    """As many steps as fit into the time on idle cores, rounded."""
+    """The number of steps that fit into the time limit on idle cores, rounded."""
     budget = 60 * options.max_minutes * SHARE_OF_TIME * max(1.0, PARALLEL * num_cores())
     return min(max(_round_down(budget / cpu_seconds), options.min_steps), MOST_STEPS)
 

@@ -89,7 +89,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class ModelCard:
-    """How a model reads its columns, and where it can be trusted. `about` is for people: how it was made, its scores."""
+    """How a model reads its columns, and where it can be trusted. `about` is for people: its training and its scores."""
 
     model: str
     settings: ModelSettings
@@ -146,7 +146,7 @@ class ModelCard:
 
     @property
     def _version(self) -> int:
-        """The oldest format that says it all, so that older versions of mpnp read what they can."""
+        """The oldest format that can hold this card, so that older versions of mpnp can read it if possible."""
         if self.scaled_by_context:
             return VERSION
         if self.calibration is not None:

@@ -11,10 +11,10 @@ import numpy as np
 from mpnp.inference.assess import assess, cut_curves
 from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.fit_options import FitOptions
-from mpnp.inference.model import NUM_SAMPLES, FittedModel
+from mpnp.inference.model import FittedModel
 from mpnp.inference.ood import half_scores
 from mpnp.inference.plan import FitPlan
-from mpnp.inference.recalibration import answer_cuts, mean_log_prob, recalibrate_if_better
+from mpnp.inference.recalibration import calibrate_if_better
 from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
 from mpnp.models.registry import find_model
 from mpnp.tables.dataset import CurveDataset
@@ -34,9 +34,10 @@ def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) ->
     if not validation.cuts:
         return candidates[0]
     model, compared = _best(candidates, validation)
-    model, report, answers = recalibrate_if_better(model, validation.cuts)
-    tested = answer_cuts(model, test.cuts) if test.cuts else None
     columns = model.card.columns
+    calibration, report, answers = calibrate_if_better(columns, model.answer_cuts(validation.cuts), validation.cuts)
+    model = model.calibrated(calibration)
+    tested = model.answer_cuts(test.cuts) if test.cuts else None
     scores: dict[str, Any] = {"validation": assess(columns, answers, validation.cuts), "recalibration": report}
     if tested is not None:
         scores["test"] = assess(columns, tested, test.cuts)
@@ -66,7 +67,7 @@ def _best(candidates: Sequence[FittedModel], validation: HeldOut) -> tuple[Fitte
     """The candidate that predicts held-out curves best, and all scores for its card if there are several."""
     if len(candidates) == 1:
         return candidates[0], {}
-    scores = [mean_log_prob(candidate, validation.cuts) for candidate in candidates]
+    scores = [candidate.mean_log_prob(validation.cuts) for candidate in candidates]
     rows = [
         {"model": model.card.model, "step": model.card.about["progress"]["best_step"], "log_likelihood": score}
         for model, score in zip(candidates, scores, strict=True)
@@ -109,7 +110,7 @@ def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header
 def _reference(model: FittedModel, validation: HeldOut) -> Reference:
     """Scores of held-out contexts, with which new contexts are compared."""
     contexts = [(x, y) for x, y, _, _ in validation.cuts]
-    scores = half_scores(model.network_forecaster.predictor(NUM_SAMPLES), model.card.columns, contexts)
+    scores = half_scores(model.plain_predictor, model.card.columns, contexts)
     return Reference(np.asarray([len(x) for x, _ in contexts]), scores)
 
 

@@ -16,7 +16,6 @@ from mpnp.inference.fit import SETTINGS, FitOptions, fit_curves
 from mpnp.inference.leaderboard import Leaderboard
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
 from mpnp.inference.posterior import Posterior
-from mpnp.inference.recalibration import mean_log_prob
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
@@ -150,9 +149,9 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         return self.model_.leaderboard
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of what random contexts leave open of other tasks; higher is better.
+        """Mean log-likelihood of the targets of other tasks, given random contexts; higher is better.
 
-        `X` holds tasks as `fit` takes them: a list of pairs, or a frame with the model's columns. So scikit-learn's
+        `X` holds tasks in the form that `fit` takes: a list of pairs, or a frame with the model's columns. So scikit-learn's
         `cross_val_score(regressor, tasks)` splits by task.
         """
         check_is_fitted(self)
@@ -163,7 +162,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         cuts = cut_curves(curves, context, max_rows=most, num_cuts=CONTEXTS_PER_TASK, seed=0)
         if not cuts:
             raise InputError("no task to score has two rows: one is the context, the other is to be predicted")
-        return mean_log_prob(self.model_, cuts)
+        return self.model_.mean_log_prob(cuts)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The prior mean, for a task without observed rows. To use observed rows, call `condition` first.

@@ -132,7 +132,7 @@ def _tell(line: str, quiet: bool) -> None:
 
 
 def _check_count(curves: Curves) -> None:
-    """Refuse a single task, and warn if there are hardly more."""
+    """Refuse a single task, and warn if there are only a few."""
     advice = (
         f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') for one input and one "
         "output, with inputs scaled to [-2, 2] and outputs to standard deviation 1"

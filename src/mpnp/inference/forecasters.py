@@ -1,6 +1,6 @@
-"""What answers for a fitted model: its network, a rival, or a stack of them.
+"""Forecasters, with which a fitted model predicts: its network, a rival, or a stack of them.
 
-All predict and draw functions through the same calls, so a posterior does not know which of them it asks.
+All predict and draw functions through the same calls, so a posterior need not know which of them it uses.
 """
 
 import abc
@@ -64,7 +64,7 @@ class Predicts(Protocol):
 
 @runtime_checkable
 class Resamples(Protocol):
-    """Draws functions, and tells joint densities."""
+    """Draws functions, and computes joint densities."""
 
     def __call__(
         self,
@@ -109,7 +109,7 @@ class NetworkForecaster(AbstractForecaster):
 
 
 class RivalForecaster(AbstractForecaster):
-    """A rival, which reads what the network reads."""
+    """A rival, given the same encoded data as the network."""
 
     def __init__(self, rival: AbstractRival, columns: Schema) -> None:
         predictor = RivalPredictor(rival, columns)
@@ -171,7 +171,7 @@ class RivalFunctions:
         return joint.functions(num_draws, np.random.default_rng(seed))
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
-        """The same for every order."""
+        """Joint log density of points, which is the same for every order."""
         asked = read_points(self.columns, points)
         return self._gaussian().joint(read_points(self.columns, context), asked.places).log_prob(asked.y)
 
@@ -182,7 +182,7 @@ class RivalFunctions:
 
 
 class StackPredictor:
-    """Predictors whose answers are mixed."""
+    """Predictors whose predictions are mixed."""
 
     def __init__(self, members: Sequence[tuple[Predicts, float]]) -> None:
         self.members, self.weights = [member for member, _ in members], [weight for _, weight in members]
@@ -232,7 +232,7 @@ class StackFunctions:
         return jax.tree.map(lambda *parts: np.concatenate([np.asarray(part) for part in parts])[order], *drawn)
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
-        """Of the mixture."""
+        """Joint log density of points under the mixture."""
         self._require_members()
         scores = [member.chain_log_prob(context, points, num_orders=num_orders, seed=seed) for member in self.members]
         return float(np.logaddexp.reduce(np.asarray(scores) + np.log(self.weights)))
@@ -255,6 +255,6 @@ def mix(answers: Sequence[Predictive], weights: Sequence[float]) -> Predictive:
 
 
 def _thin(answer: Predictive, num: int) -> tuple[np.ndarray, np.ndarray]:
-    """So many components, spread evenly over those of the answer or repeated."""
+    """`num` components, spread evenly over those of the answer, or repeated."""
     chosen = ((np.arange(num) + 0.5) * len(answer.loc) / max(num, 1)).astype(int)
     return np.asarray(answer.loc)[chosen], np.asarray(answer.scale)[chosen]

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import types
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, RunError
+from mpnp.inference.assess import Cut, cut_curves, log_prob
 from mpnp.inference.card import ModelCard
 from mpnp.inference.files import load_model_files, save_model
 from mpnp.inference.forecasters import (
@@ -24,18 +24,21 @@ from mpnp.inference.forecasters import (
     StackForecaster,
 )
 from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, read_leaderboard
-from mpnp.inference.ood import half_scores
+from mpnp.inference.ood import Pair, p_values, warn_any_outside, warn_outside, warn_unknown, warn_unlike
 from mpnp.inference.posterior import Posterior
-from mpnp.inference.prediction import Prediction
-from mpnp.inference.predictor import MOST_SAMPLES
+from mpnp.inference.prediction import Prediction, join
+from mpnp.inference.predictor import MOST_SAMPLES, Predictor
+from mpnp.inference.recalibration import calibrate
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
 from mpnp.models.base import AbstractNeuralProcess
-from mpnp.options import NUM_SAMPLES, require_count
+from mpnp.nn.likelihoods.calibration import Calibration
+from mpnp.nn.likelihoods.predictive import Predictive
+from mpnp.options import NUM_SAMPLES, require_count, require_seed
 from mpnp.rivals.base import AbstractRival
 from mpnp.tables.curves import Curves, require_pairs
 from mpnp.tables.frames import Frame, is_frame, require_columns
-from mpnp.tables.points import context_points, target_inputs
+from mpnp.tables.points import context_points, many_contexts, many_targets, target_inputs
 from mpnp.tables.quantiles import DEFAULT_QUANTILES
 from mpnp.tables.rows import read_context, read_inputs
 
@@ -44,45 +47,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FittedModel",
-    "ImplausibleContextWarning",
-    "LargeContextWarning",
-    "MissingContextWarning",
-    "OutsideRangeWarning",
     "load",
 ]
 
-IMPLAUSIBLE = 0.01
-"""p-value of a context below which a warning is emitted."""
-
-
-class OutsideRangeWarning(UserWarning):
-    """An input lies outside the range of the training data."""
-
-
-class LargeContextWarning(UserWarning):
-    """A context has more rows than any in training."""
-
-
-class ImplausibleContextWarning(UserWarning):
-    """A context does not look like the training data."""
-
-
-class MissingContextWarning(UserWarning):
-    """A task to predict has no context."""
-
-
-Pair = tuple[np.ndarray, np.ndarray]
-"""Rows of a context: inputs and outputs."""
-
-
-def _which(pairs: Sequence[Pair], among_many: str, alone: str = "the context") -> str:
-    return alone if len(pairs) == 1 else among_many
+CONTEXTS_PER_CURVE = 8
+"""Contexts cut from each curve to recalibrate on."""
 
 
 class FittedModel:
     """A trained network with its card, which maps between the user's units and the network's, and with its rivals.
 
-    If a rival or the stack forecasts held-out curves better than the network, it answers, unless `use` chooses otherwise.
+    The best forecaster of held-out curves predicts: the network, a rival or the stack. `use` chooses another.
     """
 
     def __init__(
@@ -107,7 +82,7 @@ class FittedModel:
         return FittedModel, (self.network, self.card, self.rivals, self.choice)
 
     def __repr__(self) -> str:
-        """What it predicts from what, and who answers."""
+        """Inputs, outputs, and which forecaster predicts."""
         columns, board = self.card.columns, self.leaderboard
         who = "" if board is None else f"; answers come from '{board.resolve(self.choice)}'"
         return f"FittedModel({self.card.model}: {', '.join(columns.outputs)} given {', '.join(columns.inputs)}{who})"
@@ -118,8 +93,13 @@ class FittedModel:
         return self.forecaster.predictor
 
     @property
+    def plain_predictor(self) -> Predictor:
+        """The network's own predictor, which judges contexts even if another forecaster predicts."""
+        return self.network_forecaster.predictor(NUM_SAMPLES)
+
+    @property
     def resampler(self) -> Resamples:
-        """Draws functions and tells joint densities."""
+        """Draws functions, and computes joint densities."""
         return self.forecaster.resampler
 
     @property
@@ -163,8 +143,8 @@ class FittedModel:
             y = ()
         x, outputs = read_context(self.card.columns, X, y)
         model = self.scaled_to(x, outputs)
-        model.warn_outside(x)
-        model._warn_unlike([(x, outputs)])
+        warn_outside(model.card, x)
+        warn_unlike(model.card, model.plain_predictor, [(x, outputs)])
         return Posterior(model, x, outputs, num_samples=num_samples)
 
     def scaled_to(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> "FittedModel":
@@ -180,7 +160,7 @@ class FittedModel:
         x, outputs = read_context(self.card.columns, X, y)
         if self.card.reference is None or not len(x):
             return None
-        return self._p_values([(x, outputs)])[0]
+        return p_values(self.card, self.plain_predictor, [(x, outputs)])[0]
 
     def predict_tasks(
         self,
@@ -207,8 +187,8 @@ class FittedModel:
         if not pairs:
             return []
         queries = [read_inputs(self.card.columns, rows) for rows in X]
-        self._warn_unlike(pairs)
-        self._warn_any_outside(pairs, queries)
+        warn_unlike(self.card, self.plain_predictor, pairs)
+        warn_any_outside(self.card, pairs, queries)
         predictions = self.predict_pairs(pairs, queries, num_samples)
         return [
             prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
@@ -240,15 +220,22 @@ class FittedModel:
 
         The correction is kept in the card and applies to everything the model says, resampled functions included.
         """
-        from mpnp.inference.recalibration import recalibrate  # there, because it needs fitted models itself
-
-        return recalibrate(self, curves, seed=seed)
+        require_seed(seed)
+        context, most = self.card.about.get("context", "random"), self.card.seen.largest_context + 1
+        cuts = cut_curves(curves, context, max_rows=most, num_cuts=CONTEXTS_PER_CURVE, seed=seed)
+        return self.calibrated(calibrate(self.card.columns, self.uncalibrated().answer_cuts(cuts), cuts))
 
     def uncalibrated(self) -> "FittedModel":
         """The network with its standard deviations as they were trained."""
         if self.card.calibration is None and self.forecaster is self.network_forecaster:
             return self  # with its compiled programs
         return FittedModel(self.network, dataclasses.replace(self.card, calibration=None), choice=NETWORK)
+
+    def calibrated(self, calibration: Calibration | None) -> "FittedModel":
+        """The same model with this correction of its standard deviations."""
+        if calibration == self.card.calibration:
+            return self
+        return FittedModel(self.network, dataclasses.replace(self.card, calibration=calibration), self.rivals, self.choice)
 
     def save(self, directory: str | Path, *, licence: str | None = None) -> None:
         """Write weights and card to a directory that `mpnp.load` reads. `licence` says how others may use the model."""
@@ -260,70 +247,6 @@ class FittedModel:
         """The same model with a licence in its card."""
         return FittedModel(self.network, dataclasses.replace(self.card, licence=licence), self.rivals, self.choice)
 
-    def warn_outside(self, x: Float[np.ndarray, "row input"]) -> None:
-        """Warn if inputs lie outside the training range."""
-        seen, width = self.card.seen, self.card.seen.high - self.card.seen.low
-        beyond = (x < seen.low - 1e-6 * width) | (x > seen.high + 1e-6 * width)
-        if not beyond.any():
-            return
-        column = int(np.argmax(beyond.any(axis=0)))
-        name, values = self.card.columns.inputs[column], x[beyond[:, column], column]
-        shown, low, high = map(
-            self.card.columns.input_columns[column].encoder.show, (values[0], seen.low[column], seen.high[column])
-        )
-        warnings.warn(
-            f"{int(beyond.any(axis=1).sum())} of {len(x)} rows lie outside the training range: '{name}' is {shown}, but "
-            f"the training data range from {low} to {high}. The model extrapolates there: trust "
-            "neither mean nor band",
-            OutsideRangeWarning,
-            stacklevel=3,
-        )
-
-    def _warn_any_outside(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray]) -> None:
-        """Warn if inputs of contexts or queries lie outside the training range, which may be that of each task."""
-        if not self.card.scaled_by_context:
-            self.warn_outside(np.concatenate([*(x for x, _ in pairs), *queries]))
-            return
-        for (x, y), query in zip(pairs, queries, strict=True):
-            self.scaled_to(x, y).warn_outside(np.concatenate([x, query]))
-
-    def _warn_unlike(self, pairs: Sequence[Pair]) -> None:
-        """Warn once if any context is too large, and once if any is implausible."""
-        largest = max((len(x) for x, _ in pairs), default=0)
-        if largest > self.card.seen.largest_context:
-            warnings.warn(
-                f"{_which(pairs, 'a context')} has {largest} rows, more than the {self.card.seen.largest_context} of any in "
-                "training: the band may be too narrow or too wide. Thin the context out, or train on longer curves",
-                LargeContextWarning,
-                stacklevel=3,
-            )
-        low = [value for value in self._p_values([pair for pair in pairs if len(pair[0])]) if value < IMPLAUSIBLE]
-        if low:
-            many = f"{len(low)} of {len(pairs)} contexts (about {IMPLAUSIBLE * len(pairs):.2g} are expected by chance) do"
-            warnings.warn(
-                f"{_which(pairs, many, 'the context does')} not look like the training data "
-                f"(p = {min(low):.3f}: the model predicts its halves from each other worse than those of held-out curves). "
-                "The band is likely too narrow here",
-                ImplausibleContextWarning,
-                stacklevel=3,
-            )
-
-    def _warn_unknown(self, names: Sequence[Any]) -> None:
-        if names:
-            warnings.warn(
-                f"{len(names)} tasks have no context, such as '{names[0]}': their predictions rest on the training data alone. "
-                "Check that task names are the same in both tables",
-                MissingContextWarning,
-                stacklevel=4,
-            )
-
-    def _p_values(self, pairs: Sequence[Pair]) -> list[float]:
-        """p-values of contexts, none of them empty; an empty list if the model has no reference scores."""
-        if self.card.reference is None or not pairs:
-            return []
-        scores = half_scores(self.network_forecaster.predictor(NUM_SAMPLES), self.card.columns, pairs)
-        return [self.card.reference.p_value(len(x), score) for (x, _), score in zip(pairs, scores, strict=True)]
-
     def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:
         """Predict each context at its own inputs, all given as matrices. Emits no warnings."""
         schemas = [self.card.scaled_to(*pair).columns for pair in pairs]
@@ -331,6 +254,16 @@ class FittedModel:
         targets = [target_inputs(columns, x) for columns, x in zip(schemas, queries, strict=True)]
         answers = self.predictor(num_samples).many(contexts, targets)
         return [Prediction.decode(answer, columns) for answer, columns in zip(answers, schemas, strict=True)]
+
+    def answer_cuts(self, cuts: Sequence[Cut]) -> Predictive:
+        """The prediction of the targets of all cuts, in the network's units."""
+        columns = self.card.columns
+        contexts, targets = many_contexts(columns, [cut[:2] for cut in cuts]), many_targets(columns, [cut[2] for cut in cuts])
+        return join(self.predictor(NUM_SAMPLES).many(contexts, targets))
+
+    def mean_log_prob(self, cuts: Sequence[Cut]) -> float:
+        """Mean log density of the targets of all cuts."""
+        return float(log_prob(self.card.columns, self.answer_cuts(cuts), cuts).mean())
 
     def _predict_frame(
         self, contexts: Frame, X: Frame, output_type: str, quantiles: Sequence[float], num_samples: int
@@ -347,11 +280,11 @@ class FittedModel:
         given, asked = (frame.groupby(task, sort=False).indices for frame in (contexts, X))
         pairs = [read_context(self.card.columns, contexts.iloc[given.get(name, [])], None) for name in asked]
         if len(contexts):
-            self._warn_unknown([name for name, (x, _) in zip(asked, pairs, strict=True) if not len(x)])
+            warn_unknown([name for name, (x, _) in zip(asked, pairs, strict=True) if not len(x)])
         frames = [X.iloc[rows] for rows in asked.values()]
         queries = [read_inputs(self.card.columns, rows) for rows in frames]
-        self._warn_unlike(pairs)
-        self._warn_any_outside(pairs, queries)
+        warn_unlike(self.card, self.plain_predictor, pairs)
+        warn_any_outside(self.card, pairs, queries)
         predictions = self.predict_pairs(pairs, queries, num_samples)
         parts = []
         for name, prediction, rows in zip(asked, predictions, frames, strict=True):

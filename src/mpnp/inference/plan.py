@@ -1,4 +1,4 @@
-"""The plan of an unfinished fit: what is to be done besides its curves, which lie beside it."""
+"""The plan of an unfinished fit: its training run and options. Its curves are stored in the same directory."""
 
 import dataclasses
 from pathlib import Path

@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, show, unknown_name
+from mpnp.inference.card import ModelCard
+from mpnp.inference.forecasters import AbstractForecaster
+from mpnp.inference.ood import warn_outside
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import round_up
 from mpnp.inference.resampler import FARTHEST, MOST, FutureInputs, choose_num_future
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mpnp.inference.model import FittedModel
     from mpnp.plotting.posterior import PosteriorCurve
 
 __all__ = ["Draws", "Posterior"]
@@ -62,7 +64,7 @@ class Draws:
     values: Float[np.ndarray, "draw *rest"]
 
     def __repr__(self) -> str:
-        """How many draws of what shape, and for a single number its mean and 90% interval."""
+        """Number and shape of the draws, and for a single number its mean and 90% interval."""
         shape = f"{len(self.values):,} draws" + (f" of shape {self.values.shape[1:]}" if self.values.ndim > 1 else "")
         if self.values.ndim > 1 or np.isnan(self.values).all():
             return f"Draws({shape})"
@@ -94,6 +96,18 @@ class Draws:
         return low, high
 
 
+@runtime_checkable
+class Conditions(Protocol):
+    """What a posterior needs of its model: units and training range, what predicts, and conditioning on more rows."""
+
+    card: ModelCard
+    forecaster: AbstractForecaster
+
+    def condition(self, X: Any = (), y: Any = None, *, num_samples: int = ...) -> "Posterior":
+        """The posterior given rows of X and y."""
+        ...
+
+
 class Posterior:
     """The posterior of one function given its observed rows. Conditioning trains nothing, so it is instant.
 
@@ -103,7 +117,7 @@ class Posterior:
 
     def __init__(
         self,
-        model: "FittedModel",
+        model: Conditions,
         x: Float[np.ndarray, "row input"],
         y: Float[np.ndarray, "row output"],
         *,
@@ -151,7 +165,7 @@ class Posterior:
     def prediction(self, X: Any) -> Prediction:
         """The prediction at the rows of X, as an object with moments, quantiles and densities."""
         x = self._read_query(X)
-        answer = self.model.predictor(self.num_samples)(self._context, target_inputs(self.columns, x))
+        answer = self.model.forecaster.predictor(self.num_samples)(self._context, target_inputs(self.columns, x))
         return Prediction.decode(answer, self.columns)
 
     def between_std(self, X: Any) -> np.ndarray:
@@ -186,7 +200,7 @@ class Posterior:
         require_count("num_orders", num_orders, most=MOST_DRAWS)
         require_seed(seed)
         points = context_points(self.columns, x, outputs)
-        chain = self.model.resampler.chain_log_prob(self._context, points, num_orders=num_orders, seed=seed)
+        chain = self.model.forecaster.resampler.chain_log_prob(self._context, points, num_orders=num_orders, seed=seed)
         return chain + self.columns.log_jacobian(outputs)
 
     def cdf(self, X: Any, y: Any) -> np.ndarray:
@@ -240,12 +254,14 @@ class Posterior:
             count, turn_seed = min(DRAWS_AT_ONCE, n - start), _seed_of_turn(seed, turn)
             if method == "resample":
                 turns.append(
-                    self.model.resampler(
+                    self.model.forecaster.resampler(
                         self._context, self.x, x, count, seed=turn_seed, num_future=num_future, future_inputs=future_inputs
                     )
                 )
             else:
-                answer = self.model.predictor(round_up(count))(self._context, target_inputs(self.columns, x), seed=turn_seed)
+                answer = self.model.forecaster.predictor(round_up(count))(
+                    self._context, target_inputs(self.columns, x), seed=turn_seed
+                )
                 turns.append(jax.tree.map(lambda part, count=count: np.resize(part, (count, *part.shape[1:])), answer))
         return Prediction.decode(jax.tree.map(lambda *parts: np.concatenate(parts), *turns), self.columns)
 
@@ -316,7 +332,9 @@ class Posterior:
         prediction = self.prediction(x)
         low, high = np.moveaxis(prediction.quantiles([0.05, 0.95])[:, number], -1, 0)
         num_draws = num_draws if self.model.forecaster.has_functions else 0
-        draws = self.sample(x, num_draws).reshape(num_draws, len(x), -1)[..., number] if num_draws else np.zeros((0, len(x)))
+        draws = (
+            self.sample(x, num_draws).reshape(num_draws, len(x), -1)[..., number] if num_draws != 0 else np.zeros((0, len(x)))
+        )
         context = self.x[:, 0], self.y[:, number]
         return PosteriorCurve(x[:, 0], prediction.mean[:, number], low, high, draws, context, (columns.inputs[0], name))
 
@@ -327,7 +345,7 @@ class Posterior:
 
     def _read_query(self, X: Any) -> Float[np.ndarray, "row input"]:
         x = read_inputs(self.columns, X)
-        self.model.warn_outside(x)
+        warn_outside(self.model.card, x)
         return x
 
 

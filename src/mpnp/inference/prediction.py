@@ -189,7 +189,7 @@ class Prediction:
 
 
 def join(answers: Sequence[Predictive]) -> Predictive:
-    """Predictions with as many components each as a single one, in NumPy, which scores many small tasks fastest together."""
+    """Join predictions of equally many components along the targets, in NumPy: scoring many tasks at once is fast."""
     loc, scale = (
         np.concatenate([np.asarray(part) for part in parts], axis=1)
         for parts in zip(*((answer.loc, answer.scale) for answer in answers), strict=True)

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.inference.assess import Cut, outcomes, score_outputs
+from mpnp.inference.assess import Cut, halves, log_prob, outcomes, score_outputs
 from mpnp.inference.forecasters import COMPONENTS, RivalPredictor, mix
 from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing, learn_weights, rank
 from mpnp.inference.prediction import Prediction, join
-from mpnp.inference.recalibration import halves, log_prob
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Points, Unsuitable

@@ -59,7 +59,7 @@ def load_arrays(directory: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 def _description(directory: Path) -> dict[str, Any]:
-    """What is said of the data set and where its arrays are; empty if there is none."""
+    """The stored description and the files of the arrays; empty if there is none."""
     if not (directory / ABOUT).is_file():
         return {}
     about = read_json(directory / ABOUT)

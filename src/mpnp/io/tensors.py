@@ -27,7 +27,7 @@ def save_named(path: Path, arrays: Mapping[str, Any], card: dict[str, Any]) -> N
 
 
 def _in_order(content: bytes) -> tuple[bytes, memoryview]:
-    """The header of a safetensors file with its metadata in order, which the library writes in random order, and the data."""
+    """The bytes of a safetensors file with sorted metadata, which the library writes in random order."""
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))

@@ -1,4 +1,4 @@
-"""No functional uncertainty: CNP and CANP."""
+"""No functional uncertainty: CNP, CANP and TNP."""
 
 from jaxtyping import Array, Float, PRNGKeyArray
 

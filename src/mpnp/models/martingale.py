@@ -1,4 +1,4 @@
-"""Martingale posteriors, with functional uncertainty from generated representations of unseen data: MPNP and MPANP."""
+"""Martingale posteriors, with functional uncertainty from generated representations of unseen data: MPNP, MPANP and MPTNP."""
 
 import abc
 import dataclasses

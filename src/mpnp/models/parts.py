@@ -77,7 +77,7 @@ class Parts:
 
 
 def _endless(key: PRNGKeyArray) -> Iterator[PRNGKeyArray]:
-    """Keys for the parts of a model: sixteen as ever, then as many as it takes."""
+    """Keys for the parts of a model. The first sixteen come from one split, as always, so seeds keep their weights."""
     while True:
         yield from jax.random.split(key, 16)
         key = jax.random.fold_in(key, 16)

@@ -17,7 +17,7 @@ SEQUENTIAL = "mpnp.models.direct:DirectMartingaleNP.sequential"
 
 @dataclasses.dataclass(frozen=True)
 class ModelEntry:
-    """One model: a mechanism on a backbone, and what is said about it."""
+    """One model: a mechanism on a backbone, and its description."""
 
     mechanism: str
     """The function that assembles the model from a backbone type and `Parts`, as `package.module:name`."""

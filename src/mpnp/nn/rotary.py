@@ -23,7 +23,7 @@ LOWEST, HIGHEST = 0.5, 64.0
 
 
 def frequencies(x_dim: int, num_heads: int, pairs_per_head: int) -> Float[np.ndarray, "head pair x_dim"]:
-    """Angular frequencies on a logarithmic grid, dealt out to the heads in turn; in several dimensions in all directions.
+    """Angular frequencies on a logarithmic grid, assigned to the heads in turn; in several dimensions in all directions.
 
     >>> frequencies(1, 2, 2)[..., 0].astype(int).tolist()
     [[0, 12], [2, 64]]

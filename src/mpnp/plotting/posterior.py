@@ -54,7 +54,7 @@ def draw_with_legend(curve: PosteriorCurve, ax: Axes | None = None) -> Axes:
 
 
 def tasks_figure(curves: Mapping[str, Sequence[PosteriorCurve]]) -> Figure:
-    """A figure with one panel per task and output, and one legend; three panels a row."""
+    """A figure with one panel per task and output, and one legend; three panels per row."""
     panels = [(name, curve) for name, of_task in curves.items() for curve in of_task]
     num_columns = min(3, len(panels))
     num_rows = -(-len(panels) // num_columns)

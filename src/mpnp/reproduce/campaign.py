@@ -80,7 +80,7 @@ class Campaign:
         return self.runs / self.budget.name / run.name
 
     def obstacle(self, row: ExperimentRow) -> str | None:
-        """What must be done before the row can be run; None if nothing."""
+        """What must be done before the row can be run; None if it can be run."""
         if row.task in SHAPES and load_arrays(store_of(row.task)) is None:
             return f"{row.task} is not prepared: run 'mpnp data {row.task} --from FOLDER'"
         return None

@@ -24,7 +24,7 @@ class Costs:
 
     @staticmethod
     def read(out: Path) -> "Costs":
-        """Learn from all records below a folder, of any budget. Records that cannot be read teach nothing."""
+        """Read all records below a folder, of any budget. Unreadable records are ignored."""
         measured: dict[str, list[tuple[Run, float]]] = collections.defaultdict(list)
         for path in sorted(out.glob("*/records/*/*/*.json")):
             try:
@@ -38,7 +38,7 @@ class Costs:
         return costs
 
     def _rates(self, runs: Iterable[tuple[Run, float]]) -> list[float]:
-        """Seconds per point that each of these runs spent on the whole model."""
+        """CPU seconds per point that each of these runs spent on the whole model."""
         return [
             max(seconds - self._core_seconds(run), 0) / (_points(run) * (1 - self._core_share(run))) for run, seconds in runs
         ]

@@ -132,7 +132,7 @@ def _episodes(
 
 
 def _summarise(context: Points, places: Places, climate: MeanCurve, num_outputs: int) -> Float[np.ndarray, "place feature"]:
-    """What the trees read: the place, how many points there are, and how nearby points deviate from the mean curve."""
+    """Features of the trees: the place, the number of points, and how nearby points deviate from the mean curve."""
     mean, std = climate.moments(context.places)
     z = (context.y - mean) / std
     parts = [
@@ -158,7 +158,7 @@ def _summarise(context: Points, places: Places, climate: MeanCurve, num_outputs:
 def _of_outputs(
     context: Points, places: Places, z: Float[np.ndarray, " context"], num_outputs: int
 ) -> list[Float[np.ndarray, "place 3"]]:
-    """Of each output: mean deviation, and deviation and distance of the nearest point."""
+    """For each output: the mean deviation, and the deviation and distance of the nearest point."""
     parts = []
     for number in range(num_outputs):
         nearest, distance = nearest_points(context, places._replace(output=np.full(len(places.x), number)))

@@ -1,4 +1,4 @@
-"""The mean curve: what a rival says that knows the training curves but no context."""
+"""The mean curve: the forecast of a rival that knows the training curves but no context."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Persistence: what was observed nearest by still holds, less and less with distance."""
+"""Persistence: the deviation observed nearest by persists, and fades with distance."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Points of rivals, from curves in the user's units or from what a network reads."""
+"""Points for rivals, from curves in the user's units or from a network's encoded points."""
 
 import numpy as np
 from jaxtyping import Float

@@ -30,7 +30,7 @@ IN_USERS_UNITS = NumericEncoder()
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """An input or output column. Until its encoder has learnt, the network's units are the user's."""
+    """An input or output column. Until its encoder is fitted, the network's units are the user's."""
 
     name: str
     encoder: AbstractColumnEncoder = IN_USERS_UNITS

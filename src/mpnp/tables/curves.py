@@ -59,7 +59,7 @@ class Curves:
         return self.x[rows], self.y[rows]
 
     def same_rows(self, other: "Curves") -> bool:
-        """Whether both hold the same numbers in the same curves, whatever the curves are called."""
+        """Whether both hold the same numbers in the same curves. Names of curves do not matter."""
         pairs = ((self.counts, other.counts), (self.x, other.x), (self.y, other.y))
         return all(np.array_equal(mine, theirs, equal_nan=True) for mine, theirs in pairs)
 

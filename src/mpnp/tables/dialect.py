@@ -1,4 +1,4 @@
-"""How a CSV file is written: its separator, decimal sign and encoding."""
+"""The dialect of a CSV file: its separator, decimal sign and encoding."""
 
 from pathlib import Path
 from typing import Any, NamedTuple

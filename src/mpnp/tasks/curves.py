@@ -23,7 +23,7 @@ FARTHEST_OUTPUT = 30.0
 
 
 def context_scale(y: Float[Array, "point 1"], mask: Bool[Array, " point"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Mean and standard deviation of the context's outputs; 0 and 1 where too few are there to tell."""
+    """Mean and standard deviation of the context's outputs; 0 and 1 where there are too few to estimate them."""
     count = mask.sum()
     mean = jnp.sum(y[:, 0], where=mask) / jnp.maximum(count, 1)
     std = jnp.sqrt(jnp.sum((y[:, 0] - mean) ** 2, where=mask) / jnp.maximum(count, 1))

@@ -91,10 +91,10 @@ def _predation(*, targets_only: bool = False) -> "mpnp.tasks.base.AbstractTaskFa
     return TargetsOnly(VariedPredation()) if targets_only else VariedPredation()
 
 
-def _curves() -> "mpnp.tasks.base.AbstractTaskFamily":
-    from mpnp.tasks.curves import CurvePrior
-
-    return CurvePrior()
+def _made_by(path: str) -> "mpnp.tasks.base.AbstractTaskFamily":
+    """The family that the class or function at `module:name` makes."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)()
 
 
 def _predator_prey(name: str) -> "mpnp.tasks.base.Problem":
@@ -128,7 +128,11 @@ TASKS: dict[str, TaskEntry] = {
         FUNCTION_REACH,
     ),
     "curves": TaskEntry(
-        _curves, (1, 1), "curves of all kinds and noises, scaled by their context", (*FUNCTION_RANGE, CURVE_POINTS), True
+        _make(_made_by, "mpnp.tasks.curves:CurvePrior"),
+        (1, 1),
+        "curves of all kinds and noises, scaled by their context",
+        (*FUNCTION_RANGE, CURVE_POINTS),
+        scaled_by_context=True,
     ),
     "predation": TaskEntry(_predation, (1, 2), "predators and prey with random rates, shocks and errors"),
     "predation-targets": TaskEntry(

@@ -89,7 +89,7 @@ def score_run(
 
 
 def _usual_num_samples(run: RunDirectory, config: RunConfig) -> int:
-    """That of training; for a model that comes with mpnp, that of its published scores, so that they can be checked."""
+    """The number used in training or, for a model that comes with mpnp, in its published scores, to check them."""
     published = run.scores(config.task)
     if run.path.parent == PRETRAINED and published.exists():
         return read_json(published)["evaluation"]["num_samples"]

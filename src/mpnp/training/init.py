@@ -1,4 +1,4 @@
-"""Weights that training starts with: the authors', or such that networks tell inputs apart from the first step on."""
+"""Initial weights: the authors', or weights with which networks distinguish inputs from the first step."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def as_built(model: AbstractNeuralProcess, tasks: Task, key: PRNGKeyArray) -> Ab
 
 
 def spread_kinks(model: AbstractNeuralProcess, tasks: Task, key: PRNGKeyArray) -> AbstractNeuralProcess:
-    """Each first unit of a network that reads points bends where one of the tasks' points lies, in a random direction.
+    """Place the kinks of first-layer units that read points at points of the tasks, in random directions.
 
     With biases near zero all units bend at the origin: on either side of it a network of one input is then linear, and much of
     training goes by before it is not.
@@ -59,12 +59,12 @@ def _reads_points(node: object) -> TypeGuard[MLP]:
 
 
 def _choose(present: Bool[Array, " point"], num: int, *, key: PRNGKeyArray) -> Int[Array, " num"]:
-    """Any of the points that are there."""
+    """Random points of those in the mask."""
     return jax.random.choice(key, len(present), (num,), p=present / present.sum())
 
 
 def _bend(layer: Linear, kinks: Float[Array, "unit read"], directions: Float[Array, "unit read"]) -> Linear:
-    """The layer whose units are zero at these points; weights of what else it reads stay as they are."""
+    """The layer whose units have their kinks at these points; weights of its other inputs stay as they are."""
     weight = layer.weight.at[: kinks.shape[1]].set(directions.T)
     return Linear(weight, -jnp.sum(directions * kinks, axis=1))
 

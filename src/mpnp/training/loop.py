@@ -154,7 +154,7 @@ class _Loop:
         self.scorer: Scorer = make_scorer(validation, num_samples=config.recipe.num_samples)
 
     def run(self, state: TrainState, progress: Progress) -> Progress:
-        """Train to the end, and return how far that was."""
+        """Train to the end, and return the final progress."""
         recipe, step = self.config.recipe, make_step(self.config, self.problem.training, self.mesh)
         state = sharding.replicate(self.mesh, state)
         clock = _Clock(progress)

@@ -17,7 +17,8 @@ from torch import Tensor  # pyright: ignore[reportMissingImports]
 from mpnp.bayesopt.space import Box, OutputScale
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 from mpnp.errors import InputError
-from mpnp.inference.model import FittedModel, LargeContextWarning, load
+from mpnp.inference.model import FittedModel, load
+from mpnp.inference.ood import LargeContextWarning
 from mpnp.integrations.botorch.functions import FunctionDraws
 from mpnp.integrations.botorch.posterior import FunctionPosterior
 from mpnp.nn.likelihoods.distribution import AbstractDistribution

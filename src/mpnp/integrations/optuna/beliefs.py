@@ -16,7 +16,8 @@ from mpnp.bayesopt.space import OutputScale, candidate_points
 from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased, choose
 from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
 from mpnp.errors import InputError
-from mpnp.inference.model import FittedModel, OutsideRangeWarning
+from mpnp.inference.model import FittedModel
+from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.integrations.optuna.space import Places, Space
 from mpnp.integrations.optuna.studies import COST, STUDY
 

@@ -38,7 +38,7 @@ class Layer(eqx.Module):
         phase: Float[Array, "*#batch point width"],
         weights: Float[Array, "*#batch point"],
     ) -> Source:
-        """What other rows need to attend to these."""
+        """Rotated keys and values, with which other rows attend to these."""
         return Source(*self.attention.project(self.attention_norm(rows), phase), weights)
 
     def __call__(

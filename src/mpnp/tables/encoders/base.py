@@ -28,7 +28,7 @@ class AbstractColumnEncoder(abc.ABC):
 
     @abc.abstractmethod
     def adapt(self, cells: Any, name: str) -> "AbstractColumnEncoder":
-        """The encoder for a column that holds such cells, given all of the table's. Learnt encoders stay as they are."""
+        """The encoder for a column with these cells, which are those of the whole table. Fitted encoders do not change."""
 
     @abc.abstractmethod
     def show(self, value: float) -> str:

@@ -52,7 +52,7 @@ def split_kind(name: str) -> tuple[str, AbstractColumnEncoder]:
 
 
 def adapt_encoder(encoder: AbstractColumnEncoder, cells: Any, name: str) -> AbstractColumnEncoder:
-    """The encoder for a column that holds such cells. They decide unless the user named a kind or the encoder has learnt."""
+    """The encoder for a column with these cells, which decide unless the user named a kind or the encoder is fitted."""
     return (_kind_of(cells) if encoder == NumericEncoder() else encoder).adapt(cells, name)
 
 
