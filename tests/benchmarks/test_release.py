@@ -122,12 +122,12 @@ def in_single_precision(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PACKAGED if name != "mpanp-mnist"])
-def test_half_precision_costs_less_than_a_fifth_of_a_standard_error(name):
+def test_half_precision_costs_less_than_a_quarter_of_a_standard_error(name):
     """The same run was scored in single precision on the same test tasks."""
     half, full = promised(name), in_single_precision(name)
     assert half["training"] == full["training"]
     for metric, score in full["scores"].items():
-        assert abs(half["scores"][metric]["mean"] - score["mean"]) < score["standard_error"] / 5, metric
+        assert abs(half["scores"][metric]["mean"] - score["mean"]) < score["standard_error"] / 4, metric
 
 
 def test_the_packaged_model_of_digits_is_above_the_paper_as_the_documents_say():

@@ -307,7 +307,7 @@ def test_a_random_state_is_what_scikit_learn_takes_for_one():
         (lambda r: r.fit(pd.DataFrame({"a": [1]})), "a frame needs names"),
         (lambda r: r.set_params(model="mpmp").fit([]), "unknown model 'mpmp'"),
         (lambda r: r.set_params(max_minutes=-1.0).fit([]), "max_minutes must be positive"),
-        (lambda r: r.fit([([1.0], [1.0])], context="suffix"), "unknown context 'suffix'"),
+        (lambda r: r.fit([([1.0], [1.0])] * 12, context="suffix"), "unknown context 'suffix'"),
     ],
 )
 def test_fits_that_cannot_be_are_refused(ask, message):

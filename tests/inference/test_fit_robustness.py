@@ -97,7 +97,7 @@ def test_the_candidates_are_scored_on_held_out_curves():
 
 
 def test_few_tasks_are_warned_of_and_one_is_refused():
-    with pytest.warns(FewTasksWarning, match=r"8 tasks are hardly enough.*mpnp.load\('canp-matern-low'\)"):
+    with pytest.warns(FewTasksWarning, match=r"8 tasks are hardly enough.*mpnp.load\('curves'\)"):
         fit_curves(lines(8), dataclasses.replace(OPTIONS, steps=2), settings=SETTINGS, quiet=True)
     with pytest.raises(InputError, match=r"there is only 1\. With few tasks a pretrained model is the better choice"):
         fit_curves(lines(1), OPTIONS, settings=SETTINGS, quiet=True)

@@ -95,7 +95,7 @@ def _allowed_steps(options: FitOptions, cpu_seconds: float) -> int:
 def _round_down(steps: float) -> int:
     """The largest number of the grid that is not above.
 
-    >>> [_round_down(steps) for steps in (100, 124, 126, 1500, 1)]
+    >>> [_round_down(steps) for steps in (100.0, 124.0, 126.0, 1500.0, 0.5)]
     [100, 100, 125, 1258, 1]
     """
     place = math.floor(STEPS_PER_DECADE * math.log10(max(steps, 1)) + 1e-9)

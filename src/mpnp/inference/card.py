@@ -12,7 +12,7 @@ from mpnp.models.config import ModelSettings
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.tables.columns import Schema
 
-__all__ = ["FORMAT", "VERSION", "ModelCard", "Reference", "TrainingDomain"]
+__all__ = ["FORMAT", "VERSION", "REFERENCE_DIGITS", "ModelCard", "Reference", "TrainingDomain"]
 
 FORMAT = "mpnp-model"
 VERSION = 4
@@ -22,6 +22,9 @@ oldest that suffices is written."""
 CONTEXT_SHARE = 0.5
 """Share of the training range that the inputs of a context take up, if they are scaled by it."""
 
+
+REFERENCE_DIGITS = 4
+"""Decimals of reference scores in a file."""
 
 NEIGHBOURS = 200
 """Number of held-out contexts, nearest in size, that a context is compared with."""
@@ -79,7 +82,7 @@ class Reference:
 
     def to_json(self) -> dict[str, Any]:
         """As lists of numbers."""
-        return {"sizes": self.sizes.tolist(), "scores": [round(float(score), 4) for score in self.scores]}
+        return {"sizes": self.sizes.tolist(), "scores": [round(float(score), REFERENCE_DIGITS) for score in self.scores]}
 
     @staticmethod
     def from_json(content: Any) -> "Reference":

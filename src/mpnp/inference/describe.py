@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpnp.inference.assess import assess, cut_curves
-from mpnp.inference.card import ModelCard, Reference, TrainingDomain
+from mpnp.inference.card import REFERENCE_DIGITS, ModelCard, Reference, TrainingDomain
 from mpnp.inference.fit_options import FitOptions
 from mpnp.inference.model import FittedModel
 from mpnp.inference.ood import half_scores
@@ -108,10 +108,10 @@ def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header
 
 
 def _reference(model: FittedModel, validation: HeldOut) -> Reference:
-    """Scores of held-out contexts, with which new contexts are compared."""
+    """Scores of held-out contexts, with which new contexts are compared, rounded as in a card: then saving changes nothing."""
     contexts = [(x, y) for x, y, _, _ in validation.cuts]
     scores = half_scores(model.plain_predictor, model.card.columns, contexts)
-    return Reference(np.asarray([len(x) for x, _ in contexts]), scores)
+    return Reference(np.asarray([len(x) for x, _ in contexts]), np.round(scores, REFERENCE_DIGITS))
 
 
 def held_out(table: CurveDataset, part: str, num_contexts: int) -> HeldOut:

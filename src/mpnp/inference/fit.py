@@ -48,7 +48,7 @@ START = "start"
 FEW_TASKS = 10
 """With so few tasks or fewer, a model can hardly learn what tasks have in common."""
 
-PRETRAINED_FOR_FEW = "canp-matern-low"
+PRETRAINED_FOR_FEW = "curves"
 
 UPDATE_RATE = 3e-3
 """Base learning rate of an update, lower than that of new weights."""
@@ -134,8 +134,8 @@ def _tell(line: str, quiet: bool) -> None:
 def _check_count(curves: Curves) -> None:
     """Refuse a single task, and warn if there are only a few."""
     advice = (
-        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') for one input and one "
-        "output, with inputs scaled to [-2, 2] and outputs to standard deviation 1"
+        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') reads any curve of one input "
+        "and one output, in any units"
     )
     if len(curves) < 2:
         raise InputError(f"a model learns from many tasks, but there is only {len(curves)}. {advice}")
