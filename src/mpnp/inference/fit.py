@@ -134,8 +134,8 @@ def _tell(line: str, quiet: bool) -> None:
 def _check_count(curves: Curves) -> None:
     """Refuse a single task, and warn if there are only a few."""
     advice = (
-        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') reads any curve of one input "
-        "and one output, in any units"
+        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') reads any curve of one "
+        "input and one output, in any units"
     )
     if len(curves) < 2:
         raise InputError(f"a model learns from many tasks, but there is only {len(curves)}. {advice}")
