@@ -194,7 +194,6 @@ def test_one_row_and_thousands_have_the_same_functions():
     np.testing.assert_allclose(posterior.sample(many[1_234:1_235], 2, seed=7), draws[:, [1_234]], rtol=1e-4)
 
 
-@pytest.mark.filterwarnings("default::mpnp.inference.model.OutsideRangeWarning")
 def test_outside_the_training_range_functions_are_drawn_with_a_warning():
     posterior = fitted("canp", CURVES).condition(*CURVES.pair(3))
     with pytest.warns(OutsideRangeWarning, match="1 of 2 rows lie outside the training range"):
