@@ -46,7 +46,7 @@ def test_the_quantiles_of_a_mixture_invert_its_cdf(tmp_path):
         np.testing.assert_allclose(predictor._run["cdf"]([quantile, loc, scale])[0], level, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::mpnp.inference.model.OutsideRangeWarning")
+@pytest.mark.filterwarnings("ignore::mpnp.OutsideRangeWarning")
 def test_curves_are_read_in_units_of_their_context(tmp_path):
     model = fitted("tnp")
     model = FittedModel(model.network, dataclasses.replace(model.card, scaled_by_context=True))
