@@ -37,7 +37,7 @@ def _difference(x: np.ndarray, y: np.ndarray) -> float:
 def random_rank(truth: float, draws: Float[np.ndarray, " draw"], rng: np.random.Generator) -> float:
     """The rank of the truth among draws, on [0, 1]: uniform if they come from one distribution, ties included.
 
-    NaN if the truth is. Draws without the quantity, NaN, do not count.
+    NaN if the truth is NaN. Draws that lack the quantity (NaN) do not count.
     """
     draws = draws[~np.isnan(draws)]
     if np.isnan(truth):

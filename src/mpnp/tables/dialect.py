@@ -53,7 +53,7 @@ def _find_encoding(path: Path) -> str:
         return "utf-16"
     if b"\0" in content:
         raise InputError(
-            f"cannot read {path} as a table: it holds bytes that are no text; expected CSV with a header line, or Parquet"
+            f"cannot read {path} as a table: it holds bytes that are not text; expected CSV with a header line, or Parquet"
         )
     for encoding in ENCODINGS:
         try:
