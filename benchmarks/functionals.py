@@ -59,7 +59,6 @@ ROWS = (
     ("matern", KNOWN, "drawn"),
     ("matern", INFERRED, "drawn"),
     ("matern", "tnp-matern-low", "resampled"),
-    ("matern", "canp-matern-low", "resampled"),
 )
 """Task family, who draws, and how."""
 

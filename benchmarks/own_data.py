@@ -23,7 +23,6 @@ from mpnp.inference.fit import FitOptions, fit_curves
 from mpnp.inference.leaderboard import NETWORK, rank
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.recalibration import answer_cuts
 from mpnp.inference.rivalry import HeldOut
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.tables import markdown
@@ -91,7 +90,7 @@ def rank_by_crps(model: FittedModel, test: HeldOut) -> dict[str, Any]:
     y, columns = outcomes(test.cuts), model.card.columns
     scale = np.nanstd(y, axis=0) if y.shape[1] > 1 else np.ones(1)
     names = [NETWORK] if model.leaderboard is None else [standing.name for standing in model.leaderboard.test]
-    scores = {name: score_outputs(Prediction.decode(answer_cuts(model.use(name), test.cuts), columns), y) for name in names}
+    scores = {name: score_outputs(Prediction.decode(model.use(name).answer_cuts(test.cuts), columns), y) for name in names}
     by_crps = {name: {**some, "log_likelihood": -some["crps"] / scale} for name, some in scores.items()}
     standings = rank(by_crps, np.repeat(test.curve, [len(cut[3]) for cut in test.cuts]), scale)
     return {row.name: {"behind": row.behind, "behind_error": row.behind_error} for row in standings}

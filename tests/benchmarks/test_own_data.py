@@ -9,7 +9,6 @@ from own_data import cover, rank_by_crps, tabulate
 from helpers.fitted_models import fitted
 from mpnp.inference.describe import held_out
 from mpnp.inference.model import FittedModel
-from mpnp.inference.recalibration import answer_cuts
 from mpnp.inference.rivalry import compete, learn_rivals
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
@@ -24,7 +23,7 @@ def judged():
     model = fitted("cnp", table.parts["train"])
     validation, test = (held_out(table, part, 18) for part in ("validation", "test"))
     rivals, skipped = learn_rivals(table, ("mean", "normal", "gp"), seed=0, tell=lambda line: None)
-    answers = answer_cuts(model, validation.cuts), answer_cuts(model, test.cuts)
+    answers = model.answer_cuts(validation.cuts), model.answer_cuts(test.cuts)
     board = compete(model.card.columns, rivals, validation, test, skipped, answers)
     card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
     return FittedModel(model.network, card, rivals), test

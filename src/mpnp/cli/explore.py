@@ -22,7 +22,7 @@ DEFAULT_MODELS = (
     "tnp-rbf-low",
     "cnp-rbf",
     "mpnp-rbf",
-    "canp-matern-low",
+    "tnp-matern-low",
     "mpanp-matern",
     "mpanp-mnist",
 )
