@@ -277,7 +277,8 @@ def test_unknown_methods_are_refused_with_a_suggestion():
         posterior.joint_log_prob(*CURVES.pair(4), method="chained")
 
 
-def test_contexts_stay_near_the_sizes_of_training():
+def test_as_many_observations_are_imagined_as_training_contexts_have_up_to_a_bound():
     domain = fitted("canp", CURVES).card.seen
     assert domain.largest_context == 10
-    assert [choose_num_future(rows, domain) for rows in (0, 5, 10, 50)] == [10, 10, 10, 10]
+    sizes = [dataclasses.replace(domain, largest_context=size) for size in (3, 10, 24, 30, 197)]
+    assert [choose_num_future(size) for size in sizes] == [10, 10, 24, 30, 30]

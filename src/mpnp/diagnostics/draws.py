@@ -56,7 +56,7 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
     columns = model.card.columns
     parameters, static = eqx.partition(model.network, eqx.is_array)
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])
-    num_future = [choose_num_future(len(case.x_context), model.card.seen) for case in cases]
+    num_future = choose_num_future(model.card.seen)
     num_rows = max(len(case.x_function) for case in cases)
 
     @jax.jit
@@ -65,31 +65,29 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
 
     for number, (case, context) in enumerate(zip(cases, contexts, strict=True)):
         rng, key = np.random.default_rng([seed, number]), jax.random.fold_in(jax.random.key(seed), number)
-        inputs = model.network_forecaster.completer.place(case.x_context, _all_inputs(case), NUM_DRAWS, num_future[number], rng)
-        num_points = inputs.shape[1]
-        filled = np.resize(np.swapaxes(inputs, 0, 1), (num_points * max(num_future) // num_future[number], *inputs[:, 0].shape))
+        inputs = model.network_forecaster.completer.place(case.x_context, _all_inputs(case), NUM_DRAWS, num_future, rng)
         queries = (
             target_inputs(columns, np.resize(x, (count, x.shape[1])))
             for x, count in ((case.x_function, num_rows), (case.x_target, NUM_TARGETS))
         )
-        answer = draw(parameters, context, np.swapaxes(filled, 0, 1), jnp.asarray(num_points), *queries, key)
+        answer = draw(parameters, context, inputs, *queries, key)
         functions, moments = jax.device_get(answer)
         decoded = Prediction.decode(functions, columns).mixture
         kept = jax.tree.map(lambda values, case=case: values[:, : len(case.x_function)], decoded)
-        yield Resampled(Prediction(kept, columns), moments, num_points)
+        yield Resampled(Prediction(kept, columns), moments, inputs.shape[1])
 
 
 def _draw(
     network: PyTree,
     context: PointSet,
     inputs: Float[Array, "draw future x_dim"],
-    num_points: Int[Array, ""],
     x_function: Float[Array, "row x_dim"],
     x_target: Float[Array, "target x_dim"],
     key: PRNGKeyArray,
 ) -> tuple[Predictive, Moments]:
-    """Functions that rest on `num_points` future points, and moments at the targets after each number in `STEPS`."""
+    """Functions that rest on all future points, and moments at the targets after each number in `STEPS`."""
     complete_key, read_key = jax.random.split(key)
+    num_points = inputs.shape[1]
     completed = complete_contexts(network, context, inputs, num_points, key=complete_key)
     slot = jnp.arange(completed.mask.shape[1])
 
@@ -101,7 +99,7 @@ def _draw(
         after = read(number, x_target)
         return Moments(after.mean, after.between_std, after.within_std)
 
-    return read(num_points, x_function), jax.lax.map(moments, jnp.asarray(STEPS))
+    return read(jnp.asarray(num_points), x_function), jax.lax.map(moments, jnp.asarray(STEPS))
 
 
 def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:

@@ -130,7 +130,7 @@ class Predictor:
         """Functions by predictive resampling."""
         points, target_rows = self._context(x, y), self._rows(x_target, self.inputs)
         if num_future is None:
-            num_future = min(MOST, max(FEWEST, self.description["seen"]["largest_context"] - len(points[0])))
+            num_future = min(MOST, max(FEWEST, self.description["seen"]["largest_context"]))
         future = self._future_inputs(self._rows(x, self.inputs), target_rows, num, num_future, rng)
         rows = [np.broadcast_to(row, (num, *row.shape)) for row in self._run["prepare"](points)]
         for step in range(future.shape[1]):

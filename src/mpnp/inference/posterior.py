@@ -266,10 +266,10 @@ class Posterior:
         return Prediction.decode(jax.tree.map(lambda *parts: np.concatenate(parts), *turns), self.columns)
 
     def _check_num_future(self, num_future: int | None) -> int:
-        """The given number if it is in range, or the default for this context."""
+        """The given number if it is in range, or the default."""
         domain = self.model.card.seen
         if num_future is None:
-            return choose_num_future(len(self.x), domain)
+            return choose_num_future(domain)
         require_count("num_future", num_future)
         most = max(MOST, FARTHEST * domain.largest_context - len(self.x))
         if num_future > most:

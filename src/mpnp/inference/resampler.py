@@ -24,7 +24,7 @@ from mpnp.tasks.task import PointSet
 __all__ = ["FutureInputs", "Resampler", "choose_num_future"]
 
 FEWEST, MOST = 10, 30
-"""Bounds on the default number of future observations. Fewer leave functions uncertain; more take time and change little."""
+"""Bounds on the default number of future observations. Fewer leave functions undecided; more take time and change little."""
 
 FARTHEST = 4
 """A completed context may be at most this many times as large as the largest context in training."""
@@ -39,14 +39,16 @@ Rows = Float[np.ndarray, "row input"]
 """Inputs in the user's units."""
 
 
-def choose_num_future(num_rows: int, domain: TrainingDomain) -> int:
-    """Number of future observations that fills the context up to the largest in training, but from `FEWEST` to `MOST`.
+def choose_num_future(domain: TrainingDomain) -> int:
+    """Number of future observations: as many as the largest context in training has, but from `FEWEST` to `MOST`.
 
-    >>> domain = TrainingDomain(100, 5_000, np.zeros(1), np.ones(1), largest_context=47)
-    >>> choose_num_future(10, domain), choose_num_future(30, domain), choose_num_future(47, domain)
-    (30, 17, 10)
+    Large contexts need as many as small ones. With only as many as fit into the sizes of training, functions vary too little
+    between the points of a large context.
+
+    >>> choose_num_future(TrainingDomain(100, 5_000, np.zeros(1), np.ones(1), largest_context=24))
+    24
     """
-    return min(MOST, max(FEWEST, domain.largest_context - num_rows))
+    return min(MOST, max(FEWEST, domain.largest_context))
 
 
 @functools.lru_cache(maxsize=64)

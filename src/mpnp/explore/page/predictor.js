@@ -47,7 +47,7 @@ class Predictor {
   resample(points, x, numFuture, seed, part, output) {
     const random = generator(seed, 2, part), num = DRAWS_AT_ONCE;
     const [px, py] = this.encodePoints(points), targets = this.encodeInputs(x);
-    const future = this.futureInputs(points, x, num, numFuture ?? this.defaultFuture(px.shape[0]), random);
+    const future = this.futureInputs(points, x, num, numFuture ?? this.defaultFuture(), random);
     const repeat = (a) => a.broadcast([num, ...a.shape], a.shape.map((_, axis) => axis + 1));
     let rows = this.programs.prepare.run([px, py]).map(repeat);
     for (const at of future) {
@@ -96,8 +96,8 @@ class Predictor {
     return this.kept.query;
   }
 
-  defaultFuture(points) {
-    return Math.min(MOST_FUTURE, Math.max(FEWEST_FUTURE, this.content.seen.largest_context - points));
+  defaultFuture() {
+    return Math.min(MOST_FUTURE, Math.max(FEWEST_FUTURE, this.content.seen.largest_context));
   }
 
   encodePoints(points) {
