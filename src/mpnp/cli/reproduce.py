@@ -151,28 +151,28 @@ def _listing(campaign: "Campaign", experiments: Sequence["Experiment"]) -> str:
 
     costs = Costs.read(campaign.out)
     rows_of = {experiment: experiment.rows(campaign.budget) for experiment in experiments}
-    rows = [[experiment.name, experiment.title, *_progress(campaign, rows, costs)] for experiment, rows in rows_of.items()]
-    together = _hours(campaign, _ready(campaign, [row for rows in rows_of.values() for row in rows]), costs)
+    every = [row for rows in rows_of.values() for row in rows]
+    blocked = {task for task, row in {row.task: row for row in every}.items() if campaign.obstacle(row) is not None}
+    rows = [
+        [experiment.name, experiment.title, *_progress(campaign, rows, blocked, costs)] for experiment, rows in rows_of.items()
+    ]
+    together = _hours(campaign, [row for row in every if row.task not in blocked], costs)
     total = f"all missing runs together, with those that tables share counted once: {together or '0'} CPU-hours of training"
     effort = f"budget '{campaign.budget.name}': {campaign.budget.about}; seeds: {campaign.num_seeds}; in {campaign.folder}"
     columns = ["name", "title", "rows done", "runs to make", "CPU-hours", "needs"]
     return "\n".join([format_table(columns, rows), "", total, effort])
 
 
-def _progress(campaign: "Campaign", rows: Sequence["ExperimentRow"], costs: "Costs") -> list[str]:
+def _progress(campaign: "Campaign", rows: Sequence["ExperimentRow"], blocked: set[str], costs: "Costs") -> list[str]:
     done = sum(len(campaign.records(row)) == campaign.num_seeds for row in rows)
-    blocked = sorted({row.task for row in rows if campaign.obstacle(row) is not None})
-    ready = _ready(campaign, rows)
+    lacking = sorted({row.task for row in rows} & blocked)
+    ready = [row for row in rows if row.task not in blocked]
     return [
         f"{done} of {len(rows)}",
         str(campaign.count_missing(ready)),
         _hours(campaign, ready, costs),
-        f"data of {', '.join(blocked)} ('mpnp data')" if blocked else "",
+        f"data of {', '.join(lacking)} ('mpnp data')" if lacking else "",
     ]
-
-
-def _ready(campaign: "Campaign", rows: Sequence["ExperimentRow"]) -> "list[ExperimentRow]":
-    return [row for row in rows if campaign.obstacle(row) is None]
 
 
 def _hours(campaign: "Campaign", rows: Sequence["ExperimentRow"], costs: "Costs") -> str:
