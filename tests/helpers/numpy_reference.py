@@ -77,7 +77,9 @@ def infer(model: LatentNP, points: Points) -> Normal:
 
 def latent_function(model: LatentNP, context: Points, x: Array, latent: Array) -> Normal:
     representation = read(model.backbone, x, embed(model.backbone, context))
-    return decode(model.decoder, np.concatenate([x, representation, np.tile(latent, (len(x), 1))], axis=1))
+    return decode(
+        model.decoder, np.concatenate([x[:, : model.decoder.direct_dim], representation, np.tile(latent, (len(x), 1))], axis=1)
+    )
 
 
 def latent_predict(model: LatentNP, task: UnpaddedTask, x: Array, noise: Array) -> list[Normal]:
@@ -258,6 +260,7 @@ REFERENCES: dict[str, Reference] = {
     "mpanp-dsi": _DIRECT,
     "mpanp-dse": _DIRECT,
     "tnp": _CONDITIONAL,
+    "ltnp": _LATENT,
     "mptnp": _MARTINGALE,
 }
 """By the names of the registry."""

@@ -1,4 +1,4 @@
-"""Functional uncertainty from a Gaussian latent variable: NP and ANP."""
+"""Functional uncertainty from a Gaussian latent variable: NP, ANP and LTNP."""
 
 from collections.abc import Callable
 

@@ -79,6 +79,7 @@ MODELS: dict[str, ModelEntry] = {
     "mpanp-dsi": ModelEntry(SIMULTANEOUS, "attentive", 466_052, "Direct MPANP, simultaneous", "generated points (x', y')"),
     "mpanp-dse": ModelEntry(SEQUENTIAL, "attentive", 465_923, "Direct MPANP, sequential", "generated x', then y' given x'"),
     "tnp": ModelEntry(CONDITIONAL, "transformer", 184_130, "Transformer neural process", "none"),
+    "ltnp": ModelEntry(LATENT, "transformer", 514_626, "Latent transformer neural process", "Gaussian latent variable"),
     "mptnp": ModelEntry(
         MARTINGALE, "transformer", 712_770, "Martingale posterior TNP", "generated representations", core="tnp"
     ),

@@ -23,7 +23,7 @@ POOLED_MODELS = ("cnp", "np", "bnp", "mpnp")
 ATTENTIVE_MODELS = ("canp", "anp", "banp", "mpanp")
 PAPER_MODELS = (*POOLED_MODELS, *ATTENTIVE_MODELS)
 MARTINGALE_MODELS = ("mpnp", "mpanp")
-TRANSFORMER_MODELS = ("tnp", "mptnp")
+TRANSFORMER_MODELS = ("tnp", "ltnp", "mptnp")
 """Later than the paper."""
 DIRECT_MODELS = (*POOLED_MODELS, "mpnp-dsi", "mpnp-dse", *ATTENTIVE_MODELS, "mpanp-dsi", "mpanp-dse")
 """The paper's models and their directly generating variants."""
