@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from helpers.image_files import write_digits, write_faces
 from helpers.models import small_model, small_task
-from helpers.reproduction import MadeUp, campaign_in
+from helpers.reproduction import MadeUp, campaign_in, made_up_targets
 from mpnp.bayesopt import GaussianProcess, Kernel, registry
 from mpnp.datasets.prepared import store_of
 from mpnp.datasets.registry import prepare
@@ -184,3 +184,21 @@ def test_figures_from_records_alone(tmp_path):
     table = (campaign.folder / "tables/num-pseudo.md").read_text()
     # Two steps at rate 0.001 are the best validation of what is made up.
     assert [line.split(" | ")[:3] for line in table.splitlines()[4:]] == [[f"| {n}", "0.002", "0.002"] for n in (1, 10, 50)]
+
+
+def test_scores_are_drawn_next_to_those_of_the_paper(tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(figures, "save_figures", lambda campaign, named: drawn.update(named) or [])
+    campaign = campaign_in(tmp_path, num_seeds=2)
+    lines = EXPERIMENTS["regression"].rows(campaign.budget)
+    assert figures.scores_figure("regression", campaign, lines) == [] and not drawn
+    chosen = [line for line in lines if (line.model, line.task) == ("mpanp", "matern")]
+    run_missing(campaign, chosen, MadeUp(), lambda text: None)
+    figures.scores_figure("regression", campaign, lines)
+    (panel,) = drawn["regression-scores"].axes
+    marks = [(container.get_label(), float(container.lines[0].get_xdata()[0])) for container in panel.containers]
+    ours = np.mean([made_up_targets(campaign.run(chosen[0], seed), 6).mean() for seed in range(2)])
+    papers = [0.347, 0.337, 0.418, 0.481, 0.662, 0.663, 0.662, 0.692]  # its table 1, targets of Matérn
+    assert [x for label, x in marks if label == "paper"] == papers
+    assert [x for label, x in marks if label == "ours"] == [pytest.approx(float(ours))]
+    assert [text.get_text() for text in panel.get_yticklabels()][-1] == "mpanp"

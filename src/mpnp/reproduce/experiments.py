@@ -149,7 +149,11 @@ def _write(view: TableView, campaign: Campaign, rows: Sequence[ExperimentRow]) -
 
 
 _ALL = (
-    _table(TableView("regression", "1-D regression", "regression", metrics=("context", "target")), _regression),
+    _table(
+        TableView("regression", "1-D regression", "regression", metrics=("context", "target")),
+        _regression,
+        functools.partial(figures.scores_figure, "regression"),
+    ),
     _table(TableView("regression-full", "1-D regression with task log-likelihoods", "regression"), _regression),
     _table(TableView("finite-data", "1-D regression from finite training sets"), _finite_data, figures.finite_data_figure),
     _table(TableView("size-matched", "Baselines enlarged to the martingale models' size", "size-matched"), _size_matched),

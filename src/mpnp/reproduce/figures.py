@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from mpnp.models.registry import MODELS
-from mpnp.plotting.style import STYLE, save_figure
+from mpnp.plotting.style import DRAW, MEAN, STYLE, save_figure
 from mpnp.plotting.tasks import plot_posterior
 from mpnp.reproduce.campaign import Campaign
 from mpnp.reproduce.completions import completion_figures
 from mpnp.reproduce.model_groups import ATTENTIVE_MODELS, POOLED_MODELS
+from mpnp.reproduce.paper import paper_row
 from mpnp.reproduce.reference_scores import find_ceiling
 from mpnp.reproduce.rows import ExperimentRow
 from mpnp.tasks.registry import find_problem
@@ -31,6 +32,7 @@ __all__ = [
     "population_rows",
     "sample_figure",
     "save_figures",
+    "scores_figure",
 ]
 
 MULTIPLES = ("×1", "×2", "×5")
@@ -80,6 +82,38 @@ def _draw_curves(ax: Axes, campaign: Campaign, rows: Sequence[ExperimentRow]) ->
         ax.set_ylim(low - 0.1 * max(high - low, 0.1), high)  # the steep start would flatten the rest
         ax.legend(fontsize="small")
     return bool(lowest)
+
+
+def scores_figure(table: str, campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:
+    """Our test scores next to those that the paper prints in a table, and the ceiling, one panel per task."""
+    tasks = list(dict.fromkeys(row.tested_on for row in rows if campaign.records(row)))
+    if not tasks:
+        return []
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(1 + 3.2 * len(tasks), 3.6), layout="constrained")
+        for ax, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+            _draw_scores(ax, table, campaign, [row for row in rows if row.tested_on == task])
+            ax.set(title=task, xlabel="test target log-likelihood")
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        by_label = dict(zip(labels, handles, strict=True))
+        figure.legend(list(by_label.values()), list(by_label), loc="outside lower center", ncols=len(by_label))
+    return save_figures(campaign, {f"{table}-scores": figure})
+
+
+def _draw_scores(ax: Axes, table: str, campaign: Campaign, rows: Sequence[ExperimentRow]) -> None:
+    """Draw means and standard deviations over seeds, two marks per model, and the ceiling as a line."""
+    found = [campaign.records(row) for row in rows]
+    for place, (row, records) in enumerate(zip(rows, found, strict=True)):
+        if printed := paper_row(table, row.tested_on, row.model):
+            score = printed.scores["target"]
+            ax.errorbar(score.mean, place - 0.12, xerr=score.std, fmt="D", color=DRAW, ms=4, label="paper")
+        if records:
+            means = [record.mean("target") for record in records]
+            ax.errorbar(np.mean(means), place + 0.12, xerr=np.std(means), fmt="o", color=MEAN, ms=4, label="ours")
+    if ceiling := find_ceiling(campaign.ceilings, rows[0].tested_on, next(filter(None, found))):
+        ax.axvline(ceiling.scores["target"], color="k", lw=0.8, ls="--", label="ceiling")
+    ax.set_yticks(range(len(rows)), [row.label for row in rows])
+    ax.invert_yaxis()
 
 
 def finite_data_figure(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:
