@@ -240,8 +240,9 @@ class FittedModel:
     def save(self, directory: str | Path, *, licence: str | None = None) -> None:
         """Write weights and card to a directory that `mpnp.load` reads. `licence` says how others may use the model."""
         card = self.card if licence is None else self.licensed(licence).card
-        with exclusive(Path(directory)):
-            save_model(Path(directory), self.network, card, self.rivals)
+        directory = usable_path(directory)
+        with exclusive(directory):
+            save_model(directory, self.network, card, self.rivals)
 
     def licensed(self, licence: str) -> "FittedModel":
         """The same model with a licence in its card."""
