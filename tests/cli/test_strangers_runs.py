@@ -69,6 +69,7 @@ READERS = {
     "fit --update": ("fit", "rows.csv", "--update", "run", "--out", "new"),
     "predict": ("predict", "run", "--at", "rows.csv", "--num-samples", 2),
     "check": ("check", "run", "--out", "report.html", "--quiet"),
+    "export": ("export", "run", "--format", "numpy", "--out", "exported"),
     "explore": ("explore", "run", "--data", "rows.csv"),  # which lacks the outputs, so that nothing is served
 }
 
