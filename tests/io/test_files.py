@@ -37,6 +37,18 @@ def test_a_full_disk_is_noticed_even_if_all_fits_into_the_buffer(tmp_path, monke
         write_json(tmp_path / "record.json", {"score": 1})
 
 
+def test_pipes_devices_and_directories_are_not_replaced(tmp_path):
+    """Root may replace anything, and then /dev/null is a file on the whole machine."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "directory").mkdir()
+    before = {path.name: os.lstat(path).st_ino for path in tmp_path.iterdir()}
+    for name in before:
+        with pytest.raises(RunError, match=f"cannot write .*{name}: it is not a file"):
+            write_json(tmp_path / name, {"score": 1})
+    assert {path.name: os.lstat(path).st_ino for path in tmp_path.iterdir()} == before
+
+
 def test_what_might_never_end_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "device.json").symlink_to("/dev/zero")

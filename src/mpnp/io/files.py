@@ -46,8 +46,10 @@ def environment() -> dict[str, Any]:
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file so that readers see the old content or the new, even after a crash.
 
-    Removes temporary files that killed processes left when they wrote the same file.
+    Removes temporary files that killed processes left when they wrote the same file. Pipes and devices are not replaced.
     """
+    if path.exists() and not path.is_file():
+        raise RunError(f"cannot write {path}: it is not a file; choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
