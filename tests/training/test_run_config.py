@@ -18,7 +18,10 @@ from mpnp.training.config import RECIPES, Recipe, RunConfig, find_recipe
     ids=["tiny", "default", "changed"],
 )
 def test_a_configuration_survives_json(config):
-    assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    content = json.loads(json.dumps(config.to_json()))
+    assert RunConfig.from_json(content) == config
+    older = {"table_dims" if name == "own_dims" else name: value for name, value in content.items()}  # as in version 0.1
+    assert RunConfig.from_json(older) == config
 
 
 @pytest.mark.parametrize(
