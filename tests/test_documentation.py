@@ -260,8 +260,13 @@ def test_every_script_that_documents_name_exists():
     assert len(named) > 10
 
 
-def test_the_registries_and_files_of_the_contributors_table_exist():
-    section = (ROOT / "CONTRIBUTING.md").read_text().split("## To change X")[1].split("\n## ")[0]
+def test_the_contributors_tables_name_what_exists_where_it_is():
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("## Where things are")[1].split("## The backbone protocol")[0]
+    located = re.findall(r"((?:`\w+`(?:, )?)+) in `(src/[\w/]+\.py)`", section)
+    for names, path in located:
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"(?m)^((def|class) )?{name}\b", (ROOT / path).read_text()), (name, path)
+    assert len(located) > 25
     paths = re.findall(r"`((?:src|tests|benchmarks)/[\w/.]+\.\w+)`", section)
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     names = set(re.findall(r"`(_?[A-Z][A-Za-z_]{3,}|_\w+|default_functionals|score_task)`", section))

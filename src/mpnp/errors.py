@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "first_line", "shorten", "show", "unknown_name"]
+__all__ = ["MpnpError", "InputError", "RunError", "DivergedError", "first_line", "printable", "shorten", "show", "unknown_name"]
 
 
 class MpnpError(Exception):
@@ -23,8 +23,22 @@ class DivergedError(MpnpError):
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its type if the message is empty. Other libraries write pages."""
-    return str(error).partition("\n")[0] or type(error).__name__
+    """The first line of an error's message, or its type if the message is empty. Other libraries write pages.
+
+    >>> first_line(KeyError("task"))
+    "no 'task'"
+    """
+    line = str(error).partition("\n")[0] or type(error).__name__
+    return f"no {line}" if isinstance(error, KeyError) else line  # its message is the key alone
+
+
+def printable(text: str) -> str:
+    """A text from a file as one line for the terminal, on which control characters could act and line breaks could mislead.
+
+    >>> print(printable("red: \\x1b[31m"))
+    red: \\x1b[31m
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def shorten(text: str, most: int = 80) -> str:

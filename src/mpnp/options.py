@@ -6,13 +6,13 @@ from typing import Any
 
 from mpnp.errors import InputError, show
 
-__all__ = ["NUM_SAMPLES", "option", "option_type", "require_count", "require_fields", "require_seed"]
+__all__ = ["MOST_SAMPLES", "NUM_SAMPLES", "option", "option_type", "require_count", "require_fields", "require_seed"]
 
 LARGEST = 2**31 - 1
 """Largest count, as 32-bit integers hold it."""
 
-NUM_SAMPLES = 32
-"""Default number of sampled functions that represent a posterior."""
+NUM_SAMPLES, MOST_SAMPLES = 32, 100_000
+"""Default and largest number of sampled functions that represent a posterior."""
 
 
 def option(default: Any, text: str, *, most: int = LARGEST) -> Any:

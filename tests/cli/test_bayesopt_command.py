@@ -141,3 +141,13 @@ def test_mistakes_are_one_line_that_says_what_to_do(study, monkeypatch, argument
     answer = call("bayesopt", *arguments)
     assert (answer.code, len(answer.err.splitlines())) == (code, 1) and message in answer.err
     assert not (home / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["settings", "strategy", "minimum", "simple_regret", "predicted"])
+@pytest.mark.parametrize("value", [3, None, "x", [3], [["x"]], [[None]]], ids=str)
+def test_a_damaged_record_is_named(study, tmp_path, name, value):
+    (tmp_path / FOLDER).mkdir(parents=True)
+    record = json.loads((study[0] / "out" / FOLDER / "random.json").read_text())
+    (tmp_path / FOLDER / "random.json").write_text(json.dumps(record | {name: value}))
+    answer = call("bayesopt", "forrester", "--draw-only", "--out", tmp_path)
+    assert answer.code == 3 and "random.json is not a complete record of this study" in answer.err

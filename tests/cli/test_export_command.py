@@ -1,15 +1,18 @@
 """`mpnp export` and `mpnp explore`, as typed."""
 
 import io
+import json
+import shutil
 import signal
 import subprocess
 import sys
 import urllib.request
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from helpers.command_line import call
+from helpers.command_line import call, files
 from helpers.fitted_models import fitted
 from helpers.shapes import without_shape_checks
 
@@ -90,6 +93,8 @@ def test_an_export_predicts_without_jax(exported, tables):
         (["--task", "c"], "no row has 'c'"),
         (["--quantiles", "2"], "above 0 and below 1"),
         (["--input", "hour"], "hour"),
+        (["--num-samples", "0"], "num_samples must"),
+        (["--num-samples", "1000000000"], "num_samples must be at most 100000"),
     ],
 )
 def test_what_an_export_cannot_answer_is_refused(exported, tables, arguments, message):
@@ -104,11 +109,41 @@ def test_an_export_warns_of_what_lies_outside_its_training_range(exported, tmp_p
     assert answer.code == 0 and "outside the training range" in answer.err
 
 
-def test_a_damaged_export_is_refused(exported, tables, tmp_path):
+ODD = (None, [], "x", -1, 10**18, [[1]], {"x": 1})
+
+
+def test_a_damaged_description_is_refused_or_read(exported, tables, tmp_path):
+    whole = json.loads((exported / "model.json").read_text())
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+    parts = [(part, name) for part in ("seen", "units", "columns") for name in whole[part]]
+    damaged = [{}, [], whole | {"programs": dict.fromkeys(whole["programs"], whole["programs"]["query"])}]
+    damaged += [whole | {name: odd} for name in whole for odd in ODD]
+    damaged += [whole | {part: whole[part] | {name: odd}} for part, name in parts for odd in ODD]
+    for content in damaged:
+        (tmp_path / "model.json").write_text(json.dumps(content))
+        answer = call("predict", tmp_path, *tables)
+        assert answer.code in (0, 2) and answer.err.count("\n") == (answer.code > 0), content
     (tmp_path / "model.json").write_text("{}")
-    (tmp_path / "weights.npz").write_bytes((exported / "weights.npz").read_bytes())
+    assert "no export that this version can read" in call("predict", tmp_path, *tables).err
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", None], ids=["empty", "cut", "compressed"])
+def test_damaged_and_compressed_weights_are_refused(exported, tables, tmp_path, content):
+    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
+    if content is None:
+        with np.load(exported / "weights.npz") as weights:
+            np.savez_compressed(tmp_path / "weights.npz", **weights)
+    else:
+        (tmp_path / "weights.npz").write_bytes(content)
     answer = call("predict", tmp_path, *tables)
-    assert answer.code == 2 and "no export that this version can read" in answer.err
+    assert answer.code == 2 and "no export that this version can read" in answer.err and answer.err.count("\n") == 1
+    assert content is not None or "compressed" in answer.err
+
+
+def test_an_export_does_not_move_into_a_model(model):
+    before = files(model)
+    answer = call("export", model, "--format", "numpy", "--out", model)
+    assert answer.code == 2 and "holds a model; choose another folder" in answer.err and files(model) == before
 
 
 def test_a_port_out_of_range_is_refused():

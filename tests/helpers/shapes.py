@@ -1,4 +1,4 @@
-"""Exports trace models with symbolic sizes, which the checks of shapes do not know."""
+"""What the checks of shapes and types must not see: symbolic sizes, which they do not know, and arguments of wrong types."""
 
 import contextlib
 
@@ -9,5 +9,7 @@ from jaxtyping import config
 def without_shape_checks():
     """They cannot tell whether a symbolic size broadcasts."""
     config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
+    try:
+        yield
+    finally:
+        config.update("jaxtyping_disable", False)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import shutil
 import time
 
 import pytest
@@ -74,6 +76,33 @@ def test_a_card_nested_almost_too_deeply_is_read_or_refused(card, tmp_path):
         assert answer.code in (0, 3) and "unforeseen" not in answer.err
 
 
+def test_weights_of_absurd_size_are_refused_before_they_are_read(card, tmp_path):
+    shutil.copytree(card.parent, tmp_path, dirs_exist_ok=True)
+    os.truncate(tmp_path / "model.safetensors", 10**12)  # a hole, which takes no room
+    assert "1,000,000,000,000 bytes, more than any model of mpnp" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["y", "task"])
+def test_a_card_whose_columns_share_a_name_is_refused(card, tmp_path, name):
+    shutil.copytree(card.parent, tmp_path, dirs_exist_ok=True)
+    content = json.loads(card.read_text())
+    content["columns"] |= {"inputs": [name], "outputs": ["y"], "task": "task"}
+    (tmp_path / "card.json").write_text(json.dumps(content))
+    assert "two columns have the same name" in refusal(tmp_path)
+
+
+def test_what_a_card_says_cannot_control_the_terminal_or_add_lines(card, tmp_path):
+    shutil.copytree(card.parent, tmp_path, dirs_exist_ok=True)
+    content, evil = json.loads(card.read_text()), "\x1b[2J\u202e"
+    content |= {"licence": f"MIT{evil}\nchecked  yes"}
+    content["columns"]["inputs"] = [evil]
+    (tmp_path / "card.json").write_text(json.dumps(content))
+    (tmp_path / "rows.csv").write_text("x\n1\n")
+    told = call("info", tmp_path).out + call("predict", tmp_path, "--at", tmp_path / "rows.csv").err
+    assert all(char.isprintable() or char == "\n" for char in told)
+    assert r"MIT\x1b[2J\u202e\nchecked" in told and r"unknown column '\x1b[2J\u202e'" in told
+
+
 @pytest.mark.parametrize("about", [{}, {"context": None}, {"context": ["prefix"]}, {"context": "x"}], ids=str)
 def test_a_model_that_does_not_say_what_it_predicts_from_is_not_updated(about):
     model = fitted("cnp")
@@ -84,8 +113,9 @@ def test_a_model_that_does_not_say_what_it_predicts_from_is_not_updated(about):
 
 @pytest.mark.parametrize("name", ["n" * 300, "nul\0"], ids=["long", "nul"])
 def test_names_that_no_file_can_have_are_refused(name):
-    with pytest.raises(InputError, match="no file can be named"):
-        load(name)
+    for use in (load, fitted("cnp").save):
+        with pytest.raises(InputError, match="no file can be named"):
+            use(name)
     for arguments in (["info", name], ["predict", "cnp-rbf", "--at", name], ["train", "--model", "cnp", "--out", name]):
         answer = call(*arguments)
         assert answer.code == 2 and "no file can be named" in answer.err and answer.err.count("\n") == 1

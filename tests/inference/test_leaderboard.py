@@ -10,6 +10,7 @@ import pytest
 
 from helpers.command_line import call
 from helpers.fitted_models import fitted, in_units
+from helpers.shapes import without_shape_checks
 from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import cut_curves
 from mpnp.inference.forecasters import COMPONENTS, mix
@@ -259,6 +260,8 @@ def test_a_damaged_leaderboard_is_refused(model, damage, tmp_path):
 def test_unknown_and_unsuitable_forecasters_are_refused(model):
     with pytest.raises(InputError, match=r"unknown forecaster 'pg'. Did you mean 'gp'"):
         model.use("pg")
+    with without_shape_checks(), pytest.raises(InputError, match=r"unknown forecaster '\['gp'\]'. Did you mean 'gp'"):
+        model.use(["gp"])
     with pytest.raises(InputError, match="fitted without rivals"):
         fitted("cnp").use("gp")
     assert fitted("cnp").use("best").forecaster.has_functions

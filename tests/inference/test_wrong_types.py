@@ -41,6 +41,7 @@ calls = {
         lambda value: posterior.to_arviz([0.5], value),
         lambda value: Optimizer("random", (0, 1)).ask(value),
     ],
+    "fn": [lambda value: posterior.functional(value, [0.5])],
     "num_draws": [lambda value: posterior.plot(num_draws=value), lambda value: posterior.figure(num_draws=value)],
     "count": [lambda value: choose_pixels(4, 4, value, 0)],
     "x_dim": [lambda value: mpnp.build("cnp", key=jax.random.key(0), x_dim=value)],

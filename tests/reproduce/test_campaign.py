@@ -150,7 +150,9 @@ def test_jobs_and_outcomes_survive_their_journey(tmp_path):
 
 
 def test_no_campaign_without_a_seed_and_no_effort_without_a_rate(tmp_path):
-    with pytest.raises(InputError, match="--seeds must be at least 1, got 0"):
+    with pytest.raises(InputError, match="--seeds must be a whole number of at least 1, got 0"):
         campaign_in(tmp_path, num_seeds=0)
+    with pytest.raises(InputError, match="--seeds must be at most 1000"):
+        campaign_in(tmp_path, num_seeds=10**20)
     with pytest.raises(InputError, match="at least one learning rate"):
         tiny_budget(rates=())

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -11,7 +12,8 @@ import sys
 
 import pytest
 
-from helpers.command_line import files, flags
+from helpers.command_line import call, files, flags
+from helpers.documents import DATA
 from helpers.training import CONFIG, RECIPE, at_step, numbers, rows, step_reached, with_recipe
 from mpnp.errors import RunError
 from mpnp.training.loop import finish, resume, train
@@ -151,3 +153,15 @@ def test_a_damaged_last_checkpoint_is_named_and_left_alone(finished, run):
     with pytest.raises(RunError, match=r"last.safetensors is damaged"):
         resume(run.path, quiet=True)
     assert files(run.path) == before
+
+
+def test_a_run_that_version_0_1_began_is_shown_and_ends_as_that_version_ended_it(run):
+    """It was interrupted after two of four steps; `answers.json` has the scores and the loss that version 0.1 went on to."""
+    shutil.copytree(DATA / "run-0.1", run.path)
+    told = json.loads((run.path / "answers.json").read_text())
+    shown = call("info", run.path)
+    assert shown.code == 0 and "best at step 2" in shown.out
+    resume(run.path, quiet=True)
+    for row, scores in zip(rows(run, "validation"), told["validation"], strict=True):
+        assert row["validation"] == pytest.approx(scores, rel=1e-4)
+    assert [row["loss"] for row in rows(run, "loss")] == pytest.approx(told["loss"], rel=1e-4)

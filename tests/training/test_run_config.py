@@ -18,7 +18,10 @@ from mpnp.training.config import RECIPES, Recipe, RunConfig, find_recipe
     ids=["tiny", "default", "changed"],
 )
 def test_a_configuration_survives_json(config):
-    assert RunConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+    content = json.loads(json.dumps(config.to_json()))
+    assert RunConfig.from_json(content) == config
+    older = {"table_dims" if name == "own_dims" else name: value for name, value in content.items()}  # as in version 0.1
+    assert RunConfig.from_json(older) == config
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,7 @@ def test_a_configuration_of_another_program_is_refused(content):
         (lambda: Recipe(core_share=float("nan")), "core_share must be at least 0 and below 1, got nan"),
         (lambda: Recipe(initialisation="spred"), "unknown initialisation 'spred'. Did you mean 'spread'?"),
         (lambda: Recipe(batch_size=-1), "batch_size must be a whole number of at least 1, got -1"),
+        (lambda: Recipe(batch_size=2 * 10**6), "batch_size must be at most 1000000, got 2000000"),
         (lambda: Recipe(checkpoint_every=0), "checkpoint_every must be a whole number of at least 1, got 0"),
         (lambda: Recipe(learning_rate=-1e-3), "learning_rate must be positive and finite, got -0.001"),
         (lambda: Recipe(learning_rate=0.0), "learning_rate must be positive and finite, got 0.0"),

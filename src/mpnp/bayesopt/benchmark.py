@@ -35,7 +35,7 @@ __all__ = [
     "study_folder",
 ]
 
-KIND, NEEDED = "bayesopt", {"strategy", "settings", "minimum", "simple_regret", "predicted"}
+KIND = "bayesopt"
 
 SMALLEST_GAP = 1e-4
 """Initial points whose best value is within this of the minimum are redrawn: nothing would be left to find."""
@@ -106,7 +106,7 @@ def read_records(out: Path, study: Study) -> dict[str, Any]:
     """The records of the study's objective and acquisition, by strategy name."""
     records = {path.stem: read_json(path) for path in sorted(study_folder(out, study).glob("*.json"))}
     for label, record in records.items():
-        if not isinstance(record, dict) or record.get("kind") != KIND or not record.keys() >= NEEDED:
+        if not _is_complete(record):
             raise RunError(f"{study_folder(out, study) / label}.json is not a complete record of this study; move it elsewhere")
     if records:
         _require_agreement(study_folder(out, study), records, next(iter(records.values()))["settings"])
@@ -230,6 +230,20 @@ def _labels(models: Sequence[str | Path]) -> dict[str, str | Path]:
             raise InputError(f"two of the models are called '{label}' and would share a record; rename one, or list it once")
         named[label] = model
     return named
+
+
+def _is_complete(record: Any) -> bool:
+    """Whether it is a record of a study, with all that tables and figures show."""
+    try:
+        regret, shown = np.asarray(record["simple_regret"], float), record["predicted"]
+        return (
+            record["kind"] == KIND
+            and regret.ndim == 2
+            and bool(np.isfinite(regret).all())
+            and {*map(type, (record["settings"], record["strategy"], record["minimum"], *shown))} == {dict}
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _require_agreement(folder: Path, records: dict[str, Any], wanted: dict[str, Any]) -> None:

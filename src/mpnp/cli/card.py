@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpnp.cli.scores import score_table
 from mpnp.cli.table import format_number, format_table
+from mpnp.errors import printable
 from mpnp.inference.leaderboard import read_leaderboard
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def leaderboard_table(board: "Leaderboard") -> str:
         rows = [[standing.name, *(format_number(value) for value in _numbers(standing))] for standing in standings]
         if rows:
             parts.append(format_table([f"forecaster, {split} tasks", *header], rows))
-    parts += [f"not compared: '{name}', because {reason}" for name, reason in board.skipped.items()]
-    return "\n\n".join([*parts, board.verdict()])
+    parts += [printable(f"not compared: '{name}', because {reason}") for name, reason in board.skipped.items()]
+    return "\n\n".join([*parts, printable(board.verdict())])
 
 
 def _numbers(standing: "Standing") -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mpnp.cli.fields import file_path
 from mpnp.cli.runs import TASK_HELP, add_model, import_named_task
 from mpnp.cli.table import format_table
+from mpnp.errors import printable
 
 if TYPE_CHECKING:
     from mpnp.diagnostics import Report
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
     report.save(args.out)
     kept = keep_check(args.directory, report.summary())
     print(_verdict_table(report))
-    print(f"on {report.description}")
+    print(printable(f"on {report.description}"))
     print(f"wrote {args.out} and {args.out.with_suffix('.json')}" + (f"; summary: {kept}" if kept else ""))
 
 

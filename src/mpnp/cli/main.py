@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from mpnp.errors import DivergedError, InputError, MpnpError, RunError, first_line, unknown_name
+from mpnp.errors import DivergedError, InputError, MpnpError, RunError, first_line, printable, unknown_name
 
 __all__ = ["COMMANDS", "main", "parse"]
 
@@ -146,7 +146,7 @@ def _report(error: Exception, *, debug: bool) -> int:
 
 
 def _print_error(message: str) -> None:
-    print(f"mpnp: error: {' '.join(message.splitlines())}", file=sys.stderr)  # names may hold any character
+    print(f"mpnp: error: {_one_line(message)}", file=sys.stderr)
 
 
 def _give_up_output() -> None:
@@ -159,4 +159,9 @@ def _give_up_output() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
-    print(f"mpnp: warning: {' '.join(str(message).splitlines())}", file=sys.stderr)
+    print(f"mpnp: warning: {_one_line(str(message))}", file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    """A message as one line. Names in it may hold any character."""
+    return printable(" ".join(message.splitlines()))

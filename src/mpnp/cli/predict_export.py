@@ -1,7 +1,6 @@
 """What `mpnp predict` does with an exported model: NumPy predicts, and JAX is not imported."""
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, first_line
+from mpnp.options import MOST_SAMPLES, require_count
 
 if TYPE_CHECKING:
     from mpnp.export.numpy_predictor import Predictor
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["is_export", "predict_with_export", "write_prediction"]
 
-DESCRIPTION = "model.json"
-
 
 def is_export(directory: Path) -> bool:
     """Whether `mpnp export` wrote this folder."""
-    return (directory / DESCRIPTION).is_file() and (directory / "weights.npz").is_file()
+    return (directory / "model.json").is_file() and (directory / "weights.npz").is_file()
 
 
 def predict_with_export(args: argparse.Namespace) -> None:
@@ -35,8 +33,9 @@ def predict_with_export(args: argparse.Namespace) -> None:
     from mpnp.tables.quantiles import require_levels
 
     require_levels(args.quantiles)
-    predictor = _load(args.directory)
-    columns = _columns(predictor, args)
+    require_count("num_samples", args.num_samples, most=MOST_SAMPLES)
+    predictor, columns = _load(args.directory)
+    columns = columns.renamed(args.input, args.output)
     frames = [_predict(predictor, columns, name, context, rows, args) for name, context, rows in _tasks(columns, args)]
     write_prediction(pd.concat(frames).sort_index(kind="stable"), args.out)
 
@@ -53,24 +52,21 @@ def write_prediction(prediction: "Frame", out: Path | None) -> None:
         print(f"wrote {out}: {len(prediction):,} rows")
 
 
-def _load(directory: Path) -> "Predictor":
+def _load(directory: Path) -> "tuple[Predictor, Schema]":
     from mpnp.export.numpy_predictor import Predictor
-
-    try:
-        return Predictor(directory)
-    except ModuleNotFoundError as error:
-        raise InputError(f"this export needs {error.name}; install it with: pip install 'mpnp[export]'") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{directory} holds no export that this version can read ({error}); export the model again") from None
-
-
-def _columns(predictor: "Predictor", args: argparse.Namespace) -> "Schema":
     from mpnp.tables.columns import Schema
 
-    named = Schema.named(
-        predictor.inputs, predictor.outputs, json.loads((args.directory / DESCRIPTION).read_text())["columns"]["task"]
-    )
-    return named.renamed(args.input, args.output)
+    try:
+        predictor = Predictor(directory)
+        return predictor, Schema.named(predictor.inputs, predictor.outputs, predictor.description["columns"]["task"])
+    except ModuleNotFoundError as error:
+        raise InputError(f"this export needs {error.name}; install it with: pip install 'mpnp[export]'") from None
+    except Exception as error:  # damaged files can raise anything
+        raise _unreadable(directory, error) from None
+
+
+def _unreadable(directory: Path, error: Exception) -> InputError:
+    return InputError(f"{directory} holds no export that this version can read ({first_line(error)}); export the model again")
 
 
 def _tasks(columns: "Schema", args: argparse.Namespace) -> "Iterator[tuple[str | None, Frame | None, Frame]]":
@@ -111,11 +107,15 @@ def _predict(
 
     x, y = (np.zeros((0, 1)), np.zeros((0, 1))) if context is None else read_context(columns, context, None)
     targets = read_inputs(columns, at)
-    _warn(predictor, x, targets)
     try:
+        _warn(predictor, x, targets)
         answer = predictor.predict(x, y, targets, quantiles=args.quantiles, num_samples=args.num_samples)
     except ValueError as error:
         raise InputError(str(error)) from None
+    except Warning:
+        raise
+    except Exception as error:  # so can the programs in them
+        raise _unreadable(args.directory, error) from None
     table: dict[str, Any] = {} if name is None else {columns.task: [name] * len(at)}
     table |= {column: at[column].to_numpy() for column in columns.inputs}
     for number, output in enumerate(columns.outputs):

@@ -4,11 +4,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from mpnp.errors import printable
+
 __all__ = ["format_number", "format_table", "print_listing"]
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their content; columns of numbers are flush right, all others flush left."""
+    header, *rows = ([printable(cell) for cell in cells] for cells in (header, *rows))
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     numeric = [all(_is_number(cell) for cell in column) for column in zip(*rows, strict=True)]
 

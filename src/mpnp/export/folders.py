@@ -33,6 +33,8 @@ def only(models: Mapping[str, FittedModel]) -> FittedModel:
 
 def write_folder(content: dict[str, Any], weights: Mapping[str, np.ndarray], folder: Path) -> list[Path]:
     """Write what `Predictor` reads, and its modules."""
+    if any((folder / name).exists() for name in ("card.json", "config.json")):
+        raise InputError(f"{folder} holds a model; choose another folder for its export")
     archive = io.BytesIO()
     np.savez(archive, **weights)  # pyright: ignore[reportArgumentType]
     files = {

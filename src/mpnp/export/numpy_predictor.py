@@ -39,6 +39,10 @@ class Predictor:
         if content.get("format") != "mpnp-export" or content.get("version") != 1:
             raise ValueError(f"{folder} holds no model that this predictor can read")
         with np.load(Path(folder) / "weights.npz", allow_pickle=False) as weights:
+            if any(
+                member.compress_type for member in weights.zip.infolist()
+            ):  # compressed, a small file may unpack to any size
+                raise ValueError(f"{folder}/weights.npz is compressed, unlike those of mpnp export")
             arrays = {name: weights[name] for name in weights}
         self.description = {name: value for name, value in content.items() if name != "programs"}
         self.inputs, self.outputs = (content["columns"][role] for role in ("inputs", "outputs"))

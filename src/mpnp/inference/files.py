@@ -17,7 +17,7 @@ from mpnp.io.tensors import read_card as read_header
 from mpnp.models.config import ModelSettings
 from mpnp.tables.columns import Schema
 from mpnp.tasks.registry import TABLE, is_own_family, is_scaled_by_context, task_dims, task_reach
-from mpnp.training.config import read_own_dims
+from mpnp.training.config import MOST_PARAMETERS, read_own_dims
 from mpnp.training.rundir import PRETRAINED, RunDirectory, find_run, load_model
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ NEXT_RIVALS, RIVALS_DIGEST = "next-rivals.safetensors", "rivals_sha256"
 
 DESCRIBED = ((WEIGHTS, NEXT, DIGEST), (RIVALS, NEXT_RIVALS, RIVALS_DIGEST))
 """Files that the card describes: their name, their name until the card is written, and the entry of the card."""
+
+LARGEST_FILE = 5 * MOST_PARAMETERS
+"""Bytes of the largest file of weights that is read: four per parameter, and room for a header."""
 
 LICENCE = "Apache-2.0"
 """Licence of the models that come with the package."""
@@ -212,4 +215,7 @@ def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str,
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    if (size := path.stat().st_size) > LARGEST_FILE:  # a hole in the file of a stranger takes no room, but time to read
+        raise RunError(f"{path} has {size:,} bytes, more than any model of mpnp; restore it from a copy")
+    with path.open("rb") as file:  # some at a time: a file from a stranger may claim any size
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -91,8 +91,8 @@ class Leaderboard:
             return self.best
         names = [standing.name for standing in self.validation]
         if name not in names:
-            reason = f" It was left out: {self.skipped[name]}." if name in self.skipped else ""
-            raise unknown_name("forecaster", name, names, f"Choose best or one of: {', '.join(names)}.{reason}")
+            reason = f" It was left out: {self.skipped[name]}." if str(name) in self.skipped else ""
+            raise unknown_name("forecaster", str(name), names, f"Choose best or one of: {', '.join(names)}.{reason}")
         return name
 
     def verdict(self) -> str:

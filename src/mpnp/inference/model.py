@@ -27,14 +27,14 @@ from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, read_leaderb
 from mpnp.inference.ood import Pair, p_values, warn_any_outside, warn_outside, warn_unknown, warn_unlike
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import Prediction, join
-from mpnp.inference.predictor import MOST_SAMPLES, Predictor
+from mpnp.inference.predictor import Predictor
 from mpnp.inference.recalibration import calibrate
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.options import NUM_SAMPLES, require_count, require_seed
+from mpnp.options import MOST_SAMPLES, NUM_SAMPLES, require_count, require_seed
 from mpnp.rivals.base import AbstractRival
 from mpnp.tables.curves import Curves, require_pairs
 from mpnp.tables.frames import Frame, is_frame, require_columns
@@ -240,8 +240,9 @@ class FittedModel:
     def save(self, directory: str | Path, *, licence: str | None = None) -> None:
         """Write weights and card to a directory that `mpnp.load` reads. `licence` says how others may use the model."""
         card = self.card if licence is None else self.licensed(licence).card
-        with exclusive(Path(directory)):
-            save_model(Path(directory), self.network, card, self.rivals)
+        directory = usable_path(directory)
+        with exclusive(directory):
+            save_model(directory, self.network, card, self.rivals)
 
     def licensed(self, licence: str) -> "FittedModel":
         """The same model with a licence in its card."""

@@ -287,6 +287,8 @@ class Posterior:
         `fn` takes the values of one function at the rows of X and returns a number or an array. Further options are those of
         `sample`.
         """
+        if not callable(fn):
+            raise InputError(f"fn must be a function of the values of one sampled function, got {show(fn)}")
         values = [_as_numbers(fn(draw)) for draw in self.sample(X, n, seed, noise=noise, **options)]
         if len({value.shape for value in values}) > 1:
             raise InputError("fn must return arrays of the same shape for all functions; use NaN for missing values")

@@ -14,13 +14,10 @@ from mpnp.errors import InputError
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.models.microbatch import microbatch_size
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.options import require_count, require_seed
+from mpnp.options import MOST_SAMPLES, require_count, require_seed
 from mpnp.tasks.task import PointSet
 
-__all__ = ["MOST_SAMPLES", "Predictor", "pad_points", "round_up", "task_count"]
-
-MOST_SAMPLES = 100_000
-"""Largest number of functions that are computed at once."""
+__all__ = ["Predictor", "pad_points", "round_up", "task_count"]
 
 ROWS_AT_ONCE = 65_536
 """Rows of activations (one per sample and target) that are computed at once for one task, which bounds memory."""

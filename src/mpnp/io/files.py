@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import platform
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,6 +21,9 @@ __all__ = ["environment", "read_json", "whole_or_not_at_all", "write_atomically"
 
 TEMPORARY = ".tmp"
 """Suffix of files that are being written."""
+
+MOST_BYTES = 1 << 28
+"""Largest JSON file that is read. Cards and records are a thousand times smaller."""
 
 
 @functools.cache
@@ -42,8 +46,10 @@ def environment() -> dict[str, Any]:
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file so that readers see the old content or the new, even after a crash.
 
-    Removes temporary files that killed processes left when they wrote the same file.
+    Removes temporary files that killed processes left when they wrote the same file. Pipes and devices are not replaced.
     """
+    if path.exists() and not path.is_file():
+        raise RunError(f"cannot write {path}: it is not a file; choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
@@ -98,8 +104,9 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises a `RunError` if the file is missing or damaged."""
+    """Read JSON. Raises a `RunError` if the file is missing or damaged, or if it might never end."""
     try:
+        _require_ordinary(path)
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise RunError(f"{path} does not exist") from None
@@ -107,6 +114,17 @@ def read_json(path: Path) -> Any:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # brackets nested too deeply are a RecursionError
         raise RunError(f"{path} is not valid JSON ({first_line(error)}); restore it from a copy or start a new run") from None
+
+
+def _require_ordinary(path: Path) -> None:
+    """Raise an error for pipes and devices, which may have no end, and for files too large to be cards or records."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise RunError(f"{path} is not a file")
+    if about.st_size > MOST_BYTES:
+        raise RunError(
+            f"{path} has {about.st_size:,} bytes, more than the {MOST_BYTES:,} that are read; restore it from a copy"
+        )
 
 
 def _umask() -> int:

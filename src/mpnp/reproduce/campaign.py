@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.datasets.prepared import SHAPES, store_of
-from mpnp.errors import InputError, RunError
+from mpnp.errors import RunError
 from mpnp.io.files import read_json, write_atomically, write_json
 from mpnp.io.store import load_arrays
+from mpnp.options import require_count
 from mpnp.reproduce.budgets import Budget, Effort
 from mpnp.reproduce.jobs import Job, Outcome, Test
 from mpnp.reproduce.rows import ExperimentRow, Run
@@ -48,6 +49,9 @@ class Record:
         return self.score["scores"][metric]["mean"]
 
 
+MOST_SEEDS = 1_000
+
+
 @dataclasses.dataclass(frozen=True)
 class Campaign:
     """The files of one budget: what exists, and what is still missing.
@@ -63,8 +67,7 @@ class Campaign:
     ceilings: Path
 
     def __post_init__(self) -> None:
-        if self.num_seeds < 1:
-            raise InputError(f"--seeds must be at least 1, got {self.num_seeds}")
+        require_count("--seeds", self.num_seeds, most=MOST_SEEDS)
 
     @property
     def folder(self) -> Path:

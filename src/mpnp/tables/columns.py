@@ -142,8 +142,7 @@ class Schema:
             pairs = zip(old, names or [column.name for column in old], strict=True)
             columns.append(tuple(dataclasses.replace(column, name=name) for column, name in pairs))
         named = dataclasses.replace(self, input_columns=columns[0], output_columns=columns[1])
-        if len({*named.inputs, *named.outputs}) < len(named.inputs) + len(named.outputs):
-            raise InputError(f"two columns have the same name: {', '.join((*named.inputs, *named.outputs))}")
+        _require_different(*named.inputs, *named.outputs)
         return named
 
     def with_wider_inputs(self, factor: float) -> "Schema":
@@ -204,12 +203,19 @@ class Schema:
         inputs, outputs = (
             _columns_from_json(names[role], encoders[axis]) for role, axis in (("inputs", "x"), ("outputs", "y"))
         )
-        return Schema(inputs, outputs, str(names["task"]), None if names["group"] is None else str(names["group"]), y_dim)
+        schema = Schema(inputs, outputs, str(names["task"]), None if names["group"] is None else str(names["group"]), y_dim)
+        _require_different(schema.task, *schema.inputs, *schema.outputs)
+        return schema
 
     @property
     def output_encoders(self) -> list[AbstractOutputEncoder]:
         """The encoders of the outputs."""
         return [column.encoder for column in self.output_columns if isinstance(column.encoder, AbstractOutputEncoder)]
+
+
+def _require_different(*names: str) -> None:
+    if len(set(names)) < len(names):
+        raise InputError(f"two columns have the same name: {', '.join(names)}")
 
 
 def _encode(columns: Sequence[Column], values: Float[np.ndarray, "*rows column"]) -> Float[np.ndarray, "*rows feature"]:

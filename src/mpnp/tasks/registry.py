@@ -241,6 +241,6 @@ def import_family(path: str) -> "mpnp.tasks.base.AbstractTaskFamily":
     except (ImportError, AttributeError) as error:
         raise InputError(f"cannot import the task family '{path}': {error}") from None
     if not isinstance(family, AbstractTaskFamily):
-        raise InputError(f"'{path}' must be a task family (see mpnp.tasks), but it is a {type(family).__name__}")
+        raise InputError(f"'{path}' must be a task family (see mpnp.tasks), but it is of type {type(family).__name__}")
     _IMPORTED[path] = family
     return family

@@ -43,7 +43,7 @@ class Recipe:
     """How a model is trained; the learning rate follows a cosine to zero. The defaults are the paper's."""
 
     steps: int = option(100_000, "training steps; the learning rate falls to zero over them")
-    batch_size: int = option(256, "tasks per step")
+    batch_size: int = option(256, "tasks per step", most=1_000_000)
     num_samples: int = option(10, "functions sampled per task, K, in training and validation", most=10_000)
     optimizer: str = option("adam", "adam or muon")
     learning_rate: float = option(5e-4, "base learning rate; the paper tries five from 1.6e-4 to 1.6e-3")

@@ -16,7 +16,7 @@ from mpnp.io.files import environment, read_json
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.models.build import num_parameters
 from mpnp.models.martingale import AbstractMartingaleNP
-from mpnp.options import require_count
+from mpnp.options import MOST_SAMPLES, require_count
 from mpnp.tasks.base import TEST_SEED, Problem, TaskSource, fixed_tasks
 from mpnp.tasks.registry import find_problem, task_dims
 from mpnp.training.config import TEST_TASKS, RunConfig
@@ -59,6 +59,7 @@ def score_run(
     model = with_num_pseudo(model, num_pseudo)
     run = RunDirectory(find_run(directory))
     task_name, num_samples = task or config.task, _usual_num_samples(run, config) if num_samples is None else num_samples
+    require_count("num_samples", num_samples, most=MOST_SAMPLES)
     problem = problem_for(model, task_name)
     source = fixed_tasks(problem.test, TEST_SEED)
     started = time.process_time()

@@ -161,7 +161,7 @@ def load_core(directory: str | Path) -> tuple["mpnp.models.base.AbstractNeuralPr
 def _lines(log: Path) -> list[str]:
     """Lines of a log. Bytes that are no text are replaced: a disk error in one line must not cost the others."""
     try:
-        return log.read_text(errors="replace").splitlines(keepends=True) if log.exists() else []
+        return log.read_text(errors="replace").splitlines(keepends=True) if log.is_file() else []
     except OSError as error:
         raise RunError(f"cannot read {log}: {error.strerror}") from None
 
