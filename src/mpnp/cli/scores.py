@@ -10,7 +10,7 @@ LABELS = {
     "context": "log-likelihood, context",
     "target": "log-likelihood, target",
     "task": "log-likelihood, task",
-    "joint": "joint log-likelihood, target, as a mixture",
+    "joint": "joint log-likelihood, target",
     "rmse": "RMSE",
     "crps": "CRPS",
 }
