@@ -99,7 +99,7 @@ def _cells(campaign: Campaign, folder: Path, line: ExperimentRow | None) -> list
         f"{training['recipe']['steps']:,}",
         f"{training['cpu_seconds']:,.0f}",
         f"{scores['target']['mean']:.4f} ± {scores['target']['standard_error']:.4f}",
-        _single_precision(campaign, folder, line),
+        _single_precision(campaign, folder, line) + (" before recalibration" if "uncalibrated" in record else ""),
         f"{scores['crps']['mean']:.3f}",
         f"{scores['coverage_90']['mean']:.1%}",
         f"{record['evaluation']['num_tasks']:,}",

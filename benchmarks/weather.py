@@ -1,6 +1,7 @@
 """Forecast the rest of a day's temperatures from its morning, compared with strong baselines, on held-out dates.
 
-    python benchmarks/weather.py            fit what is missing, score everything, write results/weather
+    python benchmarks/weather.py                    fit what is missing, score everything, write results/weather
+    python benchmarks/weather.py --only fit         only these; all other rows stay as they are in the record
 
 Every method gets the readings of a day before some hour and forecasts the rest. All learn from the same
 training dates; nothing is chosen on test dates.
@@ -10,7 +11,7 @@ import argparse
 import functools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from scipy.special import ndtr
 from weather_rivals import Climatology, Covariance, LearntGaussianProcess, Normal, Persistence, fitted_gaussian_process
 
 from mpnp.inference.fit import FitOptions, fit_curves, has_unfinished_fit, resume_fit
+from mpnp.inference.leaderboard import NETWORK
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.posterior import Draws
-from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.plotting.style import BAND, STYLE, save_figure
 from mpnp.reproduce.tables import markdown
 from mpnp.tables.columns import Schema
@@ -37,7 +39,14 @@ DATA = ROOT / "examples" / "nyc-weather" / "weather.csv.gz"
 COLUMNS = Schema.named(("hour",), ("temp",), "station_day", "date")
 CUTS = (3, 6, 9, 12, 15, 18)
 VALIDATION, TEST, SEED = 0.15, 0.25, 0
-MODELS = ("mpanp", "canp")
+MODELS = {
+    "mpanp": FitOptions("mpanp", "prefix", 8.0, validation=VALIDATION, test=TEST, rivals="none", seed=SEED),
+    "canp": FitOptions("canp", "prefix", 8.0, validation=VALIDATION, test=TEST, rivals="none", seed=SEED),
+    "fit": FitOptions(context="prefix", max_minutes=3.0, validation=VALIDATION, test=TEST, seed=SEED),
+}
+"""Networks alone, and what `mpnp fit` makes by default, with its rivals: the command of docs/own-data.md in three minutes."""
+
+NORMAL = "normal with the training days' covariance"
 TIMED = 200
 """Number of single predictions to time."""
 
@@ -50,6 +59,9 @@ MORNING = 9
 SampleDay = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """From the hours and temperatures of a morning, and the hours to forecast, to draws of the readings at these hours."""
 
+Row = dict[str, Any]
+"""What was measured of one method."""
+
 Forecast = Callable[[np.ndarray, np.ndarray, np.ndarray], Normal]
 """From the hours and temperatures of a morning, and the hours to forecast."""
 
@@ -57,40 +69,69 @@ Forecast = Callable[[np.ndarray, np.ndarray, np.ndarray], Normal]
 def main() -> None:
     """Fit, score, tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--max-minutes", type=float, default=8.0, help="training time of each of our models")
+    parser.add_argument(
+        "--only", nargs="+", choices=(*MODELS, "rivals"), default=(*MODELS, "rivals"), help="default: everything"
+    )
     parser.add_argument("--models", type=Path, default=Path("runs/weather"), help="where fitted models live")
     options = parser.parse_args()
     curves = curves_from_frame(read_table(DATA), COLUMNS)
     parts = split_curves(curves, validation=VALIDATION, test=TEST, seed=SEED)
     questions = cut_days(parts["test"])
-    models = {name: fit_or_load(name, curves, options.models / name, options.max_minutes) for name in MODELS}
-    rows = [score_ours(model, name, questions) for name, model in models.items()]
-    climate = Climatology(parts["train"])
-    covariance = Covariance(climate, parts["train"])
+    rows, maxima = [], []
+    for name in options.only:
+        if name == "rivals":
+            more, day = score_rivals(parts["train"], questions)
+            rows, days = rows + more, {NORMAL: day}
+        else:
+            answers = forecasts_of(name, fit_or_load(MODELS[name], curves, options.models / name))
+            rows += [score_ours(model, method, questions) for method, model in answers.items()]
+            days = {method: functools.partial(continue_day, model) for method, model in answers.items()}
+        maxima += [score_maxima(method, day, questions) for method, day in days.items()]
+        if name == "mpanp":
+            draw(next(iter(answers.values())), questions)
+    write_results(parts, len(questions), rows, maxima)
+
+
+def write_results(parts: Mapping[str, Curves], num_questions: int, rows: list[Row], maxima: list[Row]) -> None:
+    """The record, in which rows measured now take the place of those before, and its tables."""
+    counts = {name: len(part) for name, part in parts.items()}
+    dates = {name: len(set(part.groups)) for name, part in parts.items()}
+    protocol = {"cuts": CUTS, "days": counts, "dates": dates, "questions": num_questions}
+    path = RESULTS / "scores.json"
+    before = read_json(path) if path.exists() else {"rows": [], "maxima": []}
+    rows, maxima = merge_rows(before["rows"], rows), merge_rows(before["maxima"], maxima)
+    write_json(path, {"kind": "weather", "protocol": protocol, "rows": rows, "maxima": maxima, "environment": environment()})
+    for name, table in (("table.md", tabulate(rows)), ("maxima.md", tabulate_maxima(maxima))):
+        write_atomically(RESULTS / name, lambda file, table=table: file.write(table.encode()))
+        print(table)
+
+
+def merge_rows(before: Sequence[Row], now: Sequence[Row]) -> list[Row]:
+    """All rows, new ones in the place of old ones with the same method. Each says what it was measured with."""
+    dated = [row | {"environment": environment()} for row in now]
+    return list(({row["method"]: row for row in before} | {row["method"]: row for row in dated}).values())
+
+
+def forecasts_of(name: str, model: FittedModel) -> dict[str, FittedModel]:
+    """What to score of a model: its network, and what answers by default if it has rivals."""
+    if (board := model.leaderboard) is None:
+        return {name.upper(): model}
+    return {f"`fit`: its answer by default ({board.resolve('best')})": model, "`fit`: its network": model.use(NETWORK)}
+
+
+def score_rivals(training: Curves, questions: Sequence["Question"]) -> tuple[list[Row], "SampleDay"]:
+    """The rows of methods that learn a normal distribution, and draws from the one with the training days' covariance."""
+    climate = Climatology(training)
+    covariance = Covariance(climate, training)
     rivals: dict[str, Forecast] = {
         "GP fitted to each morning": fitted_gaussian_process,
-        "GP learnt on training days": LearntGaussianProcess(climate, parts["train"]),
-        "normal with the training days' covariance": covariance,
-        "damped-anomaly persistence": Persistence(climate, parts["train"]),
+        "GP learnt on training days": LearntGaussianProcess(climate, training),
+        NORMAL: covariance,
+        "damped-anomaly persistence": Persistence(climate, training),
         "hour-of-day climatology": climate,
     }
-    rows += [score_rival(name, forecast, questions) for name, forecast in rivals.items()]
-    counts = {name: len(part) for name, part in parts.items()}
-    protocol = {
-        "cuts": CUTS,
-        "days": counts,
-        "dates": {n: len(set(p.groups)) for n, p in parts.items()},
-        "questions": len(questions),
-    }
-    days = {name.upper(): functools.partial(continue_day, model) for name, model in models.items()}
-    days["normal with the training days' covariance"] = functools.partial(covariance.sample, num_draws=NUM_DRAWS, seed=SEED)
-    maxima = [score_maxima(name, sample, questions) for name, sample in days.items()]
-    record = {"kind": "weather", "protocol": protocol, "rows": rows, "maxima": maxima, "environment": environment()}
-    write_json(RESULTS / "scores.json", record)
-    draw(models["mpanp"], questions)
-    write_atomically(RESULTS / "table.md", lambda file: file.write(tabulate(rows).encode()))
-    write_atomically(RESULTS / "maxima.md", lambda file: file.write(tabulate_maxima(maxima).encode()))
-    print(tabulate(rows))
+    rows = [score_rival(name, forecast, questions) for name, forecast in rivals.items()]
+    return rows, functools.partial(covariance.sample, num_draws=NUM_DRAWS, seed=SEED)
 
 
 Question = tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -112,17 +153,16 @@ def cut_days(curves: Curves) -> list[Question]:
     return questions
 
 
-def fit_or_load(name: str, curves: Curves, directory: Path, max_minutes: float) -> FittedModel:
-    """Our model, fitted within the time limit. An existing one must have been fitted to the same split."""
+def fit_or_load(options: FitOptions, curves: Curves, directory: Path) -> FittedModel:
+    """The model of these options. An existing one must have been fitted to the same split."""
     if has_unfinished_fit(directory):
         return resume_fit(directory)
     if not (directory / "card.json").exists():
-        choices = FitOptions(name, "prefix", max_minutes, validation=VALIDATION, test=TEST, rivals="none", seed=SEED)
-        return fit_curves(curves, choices, out=directory)
+        return fit_curves(curves, options, out=directory)
     model = load(directory)
     parts = split_curves(curves, validation=VALIDATION, test=TEST, seed=SEED)
-    wanted = ({part: len(some) for part, some in parts.items()}, SEED, "prefix", name)
-    if (*(model.card.about[key] for key in ("tasks", "seed", "context")), model.card.model) != wanted:
+    wanted = ({part: len(some) for part, some in parts.items()}, options.seed, options.context)
+    if tuple(model.card.about[key] for key in ("tasks", "seed", "context")) != wanted:
         raise SystemExit(f"{directory} was fitted to something else; remove it")
     return model
 
@@ -147,7 +187,7 @@ def score_ours(model: FittedModel, name: str, questions: Sequence[Question]) -> 
         for _, hour, temp, at, _ in questions[:TIMED]:
             model.predict_pairs([(hour[:, None], temp[:, None])], [at[:, None]], 32)
         seconds = (time.process_time() - started) / TIMED
-    return summarise(name.upper(), scores, questions) | {
+    return summarise(name, scores, questions) | {
         "cpu_seconds_an_answer": seconds,
         "cpu_seconds_of_all_at_once": cpu_seconds,
         "about": model.card.about,

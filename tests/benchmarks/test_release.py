@@ -7,13 +7,16 @@ import json
 import jax
 import numpy as np
 import pytest
+from recalibrate import recalibrate
 from release import release
 
 from helpers.command_line import call
 from helpers.documents import RESULTS
 from helpers.models import SETTINGS
 from mpnp.errors import DivergedError, InputError, RunError
+from mpnp.inference.model import load
 from mpnp.reproduce.paper import paper_rows
+from mpnp.tasks.base import VALIDATION_SEED
 from mpnp.tasks.registry import find_problem
 from mpnp.training import checkpoint
 from mpnp.training.config import Recipe, RunConfig
@@ -123,11 +126,43 @@ def in_single_precision(name):
 
 @pytest.mark.parametrize("name", [name for name in PACKAGED if name != "mpanp-mnist"])
 def test_half_precision_costs_less_than_a_quarter_of_a_standard_error(name):
-    """The same run was scored in single precision on the same test tasks."""
+    """The same run was scored in single precision on the same test tasks, before any recalibration."""
     half, full = promised(name), in_single_precision(name)
     assert half["training"] == full["training"]
+    scores = half.get("uncalibrated", half["scores"])
     for metric, score in full["scores"].items():
-        assert abs(half["scores"][metric]["mean"] - score["mean"]) < score["standard_error"] / 4, metric
+        assert abs(scores[metric]["mean"] - score["mean"]) < score["standard_error"] / 4, metric
+
+
+@pytest.mark.parametrize("name", [name for name in PACKAGED if (PRETRAINED / name / "calibration.json").exists()])
+def test_a_packaged_calibration_was_learnt_on_validation_tasks_and_helps_on_test_tasks(name):
+    run, record = RunDirectory(PRETRAINED / name), promised(name)
+    learnt = json.loads(run.calibration_file.read_text())
+    assert learnt["validation_seed"] == VALIDATION_SEED and learnt["task"] == record["task"]
+    assert learnt["report"]["after"] > learnt["report"]["before"]
+    before, after = ({name: score["mean"] for name, score in record[part].items()} for part in ("uncalibrated", "scores"))
+    assert after["target"] > before["target"]
+    assert abs(after["coverage_90"] - 0.9) < abs(before["coverage_90"] - 0.9)
+    assert abs(after["crps"] - before["crps"]) < record["scores"]["crps"]["standard_error"]
+    assert (
+        load_model(name)[0].decoder.calibration == load(name).card.calibration == RunDirectory(PRETRAINED / name).calibration()
+    )
+
+
+def test_a_run_is_recalibrated_only_where_that_helps_on_tasks_it_was_not_learnt_from(run, tmp_path):
+    out = tmp_path / "models" / "small"
+    record = release(run.path, out, num_tasks=6, num_samples=2)
+    report, kept = recalibrate(out, 40), RunDirectory(out)
+    assert kept.calibration_file.exists() == (report["after"] > report["before"])
+    again = json.loads(kept.scores("rbf").read_text())
+    assert again["uncalibrated"] == record["scores"] and again["scores"]["crps"] != record["scores"]["crps"]
+    model, _, _ = load_model(out)
+    assert load(out).card.calibration == model.decoder.calibration is not None
+    assert recalibrate(out, 40) == report  # starts from the weights, not from the correction
+    kept.calibration_file.write_text('{"calibration": {"predicted": [1]}}')
+    for read in (load, load_model):
+        with pytest.raises(RunError, match=r"calibration\.json is damaged"):
+            read(out)
 
 
 def test_the_packaged_model_of_digits_is_above_the_paper_as_the_documents_say():

@@ -4,6 +4,7 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from helpers.fitted_models import fitted, some_curves
@@ -76,6 +77,21 @@ def test_everything_a_model_says_is_recalibrated_and_kept_with_it(tmp_path):
     again = load(tmp_path / "model")
     assert again.card.calibration == calibrated.card.calibration
     np.testing.assert_array_equal(again.condition(x, y).predict(GRID, "std"), after.predict(GRID, "std"))
+
+
+def test_held_out_curves_may_be_pairs_or_a_frame_with_the_columns_of_the_model():
+    model, pairs = fitted("canp", CURVES), [CURVES.pair(number) for number in range(len(CURVES))]
+    wanted = model.recalibrate(CURVES).card.calibration
+    assert model.recalibrate(pairs).card.calibration == wanted
+    columns = model.card.columns
+    rows = [
+        {columns.task: number, columns.inputs[0]: a, columns.outputs[0]: b}
+        for number, (x, y) in enumerate(pairs)
+        for a, b in zip(x[:, 0], y[:, 0], strict=True)
+    ]
+    assert model.recalibrate(pd.DataFrame(rows)).card.calibration == wanted
+    with pytest.raises(InputError, match=columns.task):
+        model.recalibrate(pd.DataFrame(rows).drop(columns=columns.task))
 
 
 def test_recalibrating_twice_starts_from_the_network_itself():

@@ -12,13 +12,14 @@ from helpers.exact_process import NOISE, ExactProcess, kernel
 from helpers.fitted_models import fitted, some_curves
 from helpers.models import small_model
 from mpnp.errors import InputError
-from mpnp.inference.designs import Forecast, Scattered, spread_inputs
+from mpnp.inference.designs import Forecast, Scattered, find_design, spread_inputs
 from mpnp.inference.model import FittedModel
 from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.inference.predictor import pad_points
 from mpnp.inference.resampler import choose_num_future
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
 from mpnp.models.registry import MODELS
+from mpnp.tasks.images import positions
 from mpnp.tasks.task import PointSet
 
 X_CONTEXT = np.array([[-1.0], [0.4], [0.9]], np.float32)
@@ -160,24 +161,38 @@ def test_scattered_observations_come_in_random_order():
     orders = Scattered().orders(x, 500, rng)
     np.testing.assert_array_equal(np.sort(orders), np.tile(np.arange(6), (500, 1)))
     np.testing.assert_allclose(orders.mean(axis=0), np.full(6, 2.5), atol=0.35)
-    np.testing.assert_array_equal(Scattered().start(x, np.zeros(1), np.full(1, 9.0)), [0])
 
 
 def test_forecasts_start_after_the_last_observation_and_ascend():
     low, high, x_context = np.zeros(2), np.full(2, 9.0), np.array([[4.0, 1.0], [2.0, 8.0]])
-    np.testing.assert_array_equal(Forecast().start(x_context, low, high), [4, 0])
+
+    def place(x_context):
+        return Forecast().place(3, 5, x_context, low, high, np.random.default_rng(3))
+
+    rows = place(x_context)
+    assert rows.shape == (3, 5, 2) and rows[..., 0].min() >= 4 and rows[..., 1].min() < 4
     for nothing_ahead in (np.empty((0, 2)), np.array([[9.0, 1.0]])):
-        np.testing.assert_array_equal(Forecast().start(nothing_ahead, low, high), low)
-    rows = spread_inputs(3, 5, np.array([4.0, 0.0]), high, np.random.default_rng(3))
+        assert place(nothing_ahead)[..., 0].min() < 4
     arranged = Forecast().arrange(rows, np.random.default_rng(4))
     np.testing.assert_array_equal(arranged[..., 0], np.sort(rows[..., 0]))
     np.testing.assert_array_equal(np.sort(arranged[..., 1]), np.sort(rows[..., 1]))
 
 
+def test_models_of_images_imagine_pixels_each_at_most_once():
+    design = find_design({"task": "mnist"})
+    rows = design.place(4, 30, np.empty((0, 2)), np.full(2, -0.5), np.full(2, 0.5), np.random.default_rng(5))
+    assert rows.shape == (4, 30, 2)
+    pixels = {tuple(pixel) for pixel in positions(28, 28)}
+    for draw in rows.astype(np.float32):
+        assert len({tuple(pixel) for pixel in draw} & pixels) == 30
+    assert {tuple(pixel) for pixel in rows[0]} != {tuple(pixel) for pixel in rows[1]}
+    assert find_design({"task": "rbf"}) == find_design({}) == find_design({"context": "random"})
+
+
 # In the user's units
 
 
-@pytest.mark.parametrize("name", ["cnp", "canp", "np", "bnp", "mpanp"])
+@pytest.mark.parametrize("name", ["cnp", "canp", "np", "bnp", "mpanp", "tnp"])
 def test_functions_are_decided_by_their_seed_at_any_rows(name):
     posterior = fitted(name, CURVES).condition(*CURVES.pair(3))
     draws = posterior.sample(GRID, 4, seed=7)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jaxtyping import Float
 from tqdm import tqdm
 
 from mpnp.diagnostics.cases import Cases
@@ -14,7 +15,7 @@ from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
 from mpnp.tables.points import context_points
 
-__all__ = ["joint_section"]
+__all__ = ["CHAIN", "EXACT", "EXACT_MARGINALS", "MARGINALS", "MIXTURE", "joint_densities", "joint_section"]
 
 NUM_ORDERS = 1
 """Random orders of the chain rule per task. Averaging over tasks averages over orders too."""
@@ -28,8 +29,10 @@ CHAIN, MIXTURE, MARGINALS, EXACT, EXACT_MARGINALS = (
 )
 
 
-def joint_section(model: FittedModel, cases: Cases, predictions: Sequence[Prediction], *, seed: int, quiet: bool) -> Section:
-    """Joint log densities per observed output, by each way to compute them."""
+def joint_densities(
+    model: FittedModel, cases: Cases, predictions: Sequence[Prediction], *, seed: int, quiet: bool
+) -> dict[str, Float[np.ndarray, " case"]]:
+    """Joint log density of the targets of each case, per observed output, by each way to compute it."""
     columns, counts = model.card.columns, [int((~np.isnan(case.y_target)).sum()) for case in cases]
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])
     targets = padded_points([context_points(columns, case.x_target, case.y_target) for case in cases])
@@ -50,7 +53,12 @@ def joint_section(model: FittedModel, cases: Cases, predictions: Sequence[Predic
         totals[EXACT_MARGINALS] = [
             float(Prediction(jax.device_get(exact.target), columns).marginal_log_prob(y).sum()) for exact, y in known
         ]
-    per_point = {name: np.asarray(values) / counts for name, values in totals.items()}
+    return {name: np.asarray(values) / counts for name, values in totals.items()}
+
+
+def joint_section(model: FittedModel, cases: Cases, predictions: Sequence[Prediction], *, seed: int, quiet: bool) -> Section:
+    """Joint log densities per observed output, by each way to compute them."""
+    per_point = joint_densities(model, cases, predictions, seed=seed, quiet=quiet)
     found = {name: cluster_mean(values, cases.clusters) for name, values in per_point.items()}
     gain = cluster_mean(per_point[CHAIN] - per_point[MARGINALS], cases.clusters)
     return Section(

@@ -1,11 +1,16 @@
 """Where future observations are placed, and in which order: the designs of predictive resampling."""
 
 import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-__all__ = ["DESIGNS", "AbstractDesign", "Forecast", "Scattered", "find_design", "spread_inputs"]
+from mpnp.datasets.prepared import SHAPES
+
+__all__ = ["DESIGNS", "AbstractDesign", "Forecast", "Pixels", "Scattered", "find_design", "spread_inputs"]
 
 
 def spread_inputs(
@@ -32,10 +37,16 @@ class AbstractDesign(abc.ABC):
     """Future observations should make contexts like those that the model was trained on."""
 
     @abc.abstractmethod
-    def start(
-        self, x_context: Float[np.ndarray, "row input"], low: Float[np.ndarray, " input"], high: Float[np.ndarray, " input"]
-    ) -> Float[np.ndarray, " input"]:
-        """Lower end of the box in which future observations are placed, given the range of training and of the query."""
+    def place(
+        self,
+        num_draws: int,
+        num_rows: int,
+        x_context: Float[np.ndarray, "context input"],
+        low: Float[np.ndarray, " input"],
+        high: Float[np.ndarray, " input"],
+        rng: np.random.Generator,
+    ) -> Float[np.ndarray, "draw row input"]:
+        """Inputs of each draw's future observations, given the range of training and of the query."""
 
     @abc.abstractmethod
     def orders(
@@ -54,26 +65,38 @@ class AbstractDesign(abc.ABC):
 class Scattered(AbstractDesign):
     """Anywhere and in random order, for models trained on random contexts."""
 
-    def start(
-        self, x_context: Float[np.ndarray, "row input"], low: Float[np.ndarray, " input"], high: Float[np.ndarray, " input"]
-    ) -> Float[np.ndarray, " input"]:
-        return low
+    def place(
+        self,
+        num_draws: int,
+        num_rows: int,
+        x_context: Float[np.ndarray, "context input"],
+        low: Float[np.ndarray, " input"],
+        high: Float[np.ndarray, " input"],
+        rng: np.random.Generator,
+    ) -> Float[np.ndarray, "draw row input"]:
+        return spread_inputs(num_draws, num_rows, low, high, rng)
 
     def orders(
         self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
     ) -> Int[np.ndarray, "order point"]:
-        return rng.permuted(np.tile(np.arange(len(x)), (num_orders, 1)), axis=1)
+        return _random_orders(len(x), num_orders, rng)
 
 
 class Forecast(AbstractDesign):
     """After the last observation and one after another, for models trained to continue the beginning of a curve."""
 
-    def start(
-        self, x_context: Float[np.ndarray, "row input"], low: Float[np.ndarray, " input"], high: Float[np.ndarray, " input"]
-    ) -> Float[np.ndarray, " input"]:
-        if not len(x_context) or (last := x_context[:, 0].max()) >= high[0]:
-            return low
-        return np.array([last, *low[1:]])
+    def place(
+        self,
+        num_draws: int,
+        num_rows: int,
+        x_context: Float[np.ndarray, "context input"],
+        low: Float[np.ndarray, " input"],
+        high: Float[np.ndarray, " input"],
+        rng: np.random.Generator,
+    ) -> Float[np.ndarray, "draw row input"]:
+        if len(x_context) and (last := x_context[:, 0].max()) < high[0]:
+            low = np.array([last, *low[1:]])
+        return spread_inputs(num_draws, num_rows, low, high, rng)
 
     def orders(
         self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
@@ -81,10 +104,47 @@ class Forecast(AbstractDesign):
         return np.tile(np.argsort(x[:, 0], kind="stable"), (num_orders, 1))
 
 
+@dataclasses.dataclass(frozen=True)
+class Pixels(AbstractDesign):
+    """At different pixels and in random order, for models of images, which are defined nowhere else."""
+
+    height: int
+    width: int
+
+    def place(
+        self,
+        num_draws: int,
+        num_rows: int,
+        x_context: Float[np.ndarray, "context input"],
+        low: Float[np.ndarray, " input"],
+        high: Float[np.ndarray, " input"],
+        rng: np.random.Generator,
+    ) -> Float[np.ndarray, "draw row input"]:
+        from mpnp.tasks.images import positions  # here, because it needs JAX
+
+        chosen = _random_orders(self.height * self.width, num_draws, rng)[:, :num_rows]
+        return positions(self.height, self.width)[chosen].astype(np.float64)
+
+    def orders(
+        self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
+    ) -> Int[np.ndarray, "order point"]:
+        return _random_orders(len(x), num_orders, rng)
+
+
+def _random_orders(num_points: int, num_orders: int, rng: np.random.Generator) -> Int[np.ndarray, "order point"]:
+    return rng.permuted(np.tile(np.arange(num_points), (num_orders, 1)), axis=1)
+
+
 DESIGNS: dict[str, AbstractDesign] = {"random": Scattered(), "prefix": Forecast()}
 """Designs by how contexts were cut in training."""
 
 
-def find_design(context: object) -> AbstractDesign:
-    """The design for models trained on such contexts; scattered if a card does not say, or says nothing known."""
-    return DESIGNS.get(str(context), DESIGNS["random"])
+def find_design(about: Mapping[str, Any]) -> AbstractDesign:
+    """The design for a model, given what its card says about its training; scattered if it says nothing known.
+
+    >>> find_design({"task": "mnist"}), find_design({"context": "prefix"}) is DESIGNS["prefix"]
+    (Pixels(height=28, width=28), True)
+    """
+    if (shape := SHAPES.get(str(about.get("task")))) is not None:
+        return Pixels(*shape[:2])
+    return DESIGNS.get(str(about.get("context")), DESIGNS["random"])

@@ -190,6 +190,7 @@ def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str,
     x_dim, y_dim = (is_own_family(config["task"]) and read_own_dims(config)) or task_dims(config["task"])
     low, high, slots = task_reach(config["task"])
     num_tasks = config["recipe"]["batch_size"] * header["progress"]["best_step"]
+    calibration = run.calibration()
     return ModelCard(
         model=config["model"],
         settings=ModelSettings(**config["settings"]),
@@ -208,8 +209,10 @@ def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str,
             "environment": header["environment"],
             "scores": read_json(scores) if (scores := run.scores(config["task"])).is_file() else None,
             **({"check": read_json(run.check)} if run.check.is_file() else {}),
+            **({} if calibration is None else {"recalibration": read_json(run.calibration_file)["report"]}),
         },
         licence=LICENCE if run.path.parent == PRETRAINED else None,
+        calibration=calibration,
         scaled_by_context=is_scaled_by_context(config["task"]),
     )
 

@@ -102,7 +102,7 @@ class NetworkForecaster(AbstractForecaster):
 
     def __init__(self, network: AbstractNeuralProcess, card: ModelCard) -> None:
         self.predictor = functools.cache(lambda count: Predictor(network, num_samples=count))
-        self.completer = Resampler(network, card.columns, card.seen, find_design(card.about.get("context")))
+        self.completer = Resampler(network, card.columns, card.seen, find_design(card.about))
         """The same as `resampler`, with its placement of future inputs."""
         self.resampler = self.completer
         self.has_functions = True

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
@@ -36,8 +35,8 @@ from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.options import MOST_SAMPLES, NUM_SAMPLES, require_count, require_seed
 from mpnp.rivals.base import AbstractRival
-from mpnp.tables.curves import Curves, require_pairs
-from mpnp.tables.frames import Frame, is_frame, require_columns
+from mpnp.tables.curves import require_pairs
+from mpnp.tables.frames import Frame, is_frame, read_curves, require_columns
 from mpnp.tables.points import context_points, many_contexts, many_targets, target_inputs
 from mpnp.tables.quantiles import DEFAULT_QUANTILES
 from mpnp.tables.rows import read_context, read_inputs
@@ -67,8 +66,7 @@ class FittedModel:
         rivals: Mapping[str, AbstractRival] = types.MappingProxyType({}),
         choice: str = "best",
     ) -> None:
-        decoder = dataclasses.replace(network.decoder, calibration=card.calibration)
-        network = eqx.tree_at(lambda model: model.decoder, network, decoder)
+        network = network.calibrated(card.calibration)
         self.network, self.card, self.rivals = network, card, dict(rivals)
         self.network_forecaster = NetworkForecaster(network, card)
         self.choice = choice
@@ -215,12 +213,14 @@ class FittedModel:
         outputs = self.card.columns.outputs
         return tasks_figure({name: [p.curve(X, output, num_draws) for output in outputs] for name, p in named.items()})
 
-    def recalibrate(self, curves: Curves, *, seed: int = 0) -> "FittedModel":
+    def recalibrate(self, curves: Any, *, seed: int = 0) -> "FittedModel":
         """The model with standard deviations corrected on curves it was not trained on; see `mpnp.inference.recalibration`.
 
-        The correction is kept in the card and applies to everything the model says, resampled functions included.
+        `curves` are a data frame with the model's columns, a list of pairs (X, y), or `Curves`. The correction is kept in the
+        card and applies to everything the model says, resampled functions included.
         """
         require_seed(seed)
+        curves = read_curves(self.card.columns, curves)
         context, most = self.card.about.get("context", "random"), self.card.seen.largest_context + 1
         cuts = cut_curves(curves, context, max_rows=most, num_cuts=CONTEXTS_PER_CURVE, seed=seed)
         return self.calibrated(calibrate(self.card.columns, self.uncalibrated().answer_cuts(cuts), cuts))

@@ -222,11 +222,11 @@ class Posterior:
         """Draw `n` coherent functions at the rows of X, or with `noise=True` new observations of them.
 
         `method="resample"` is predictive resampling (see `mpnp.inference.resampling`): for each function it draws `num_future`
-        future observations, one after another, and predicts from the completed context. By default their number keeps the
-        context within the sizes of training, and their inputs are spread over the training range and that of X,
-        or what comes after the context if the model was trained to continue the beginning of a curve (`context="prefix"`);
-        `future_inputs(rng, num)` returns other inputs. `method="generate"` is the model's own mechanism, as in the paper;
-        conditional models (cnp, canp) have none, so all their functions are equal.
+        future observations, one after another, and predicts from the completed context. By default there are as many as the
+        largest context in training has points, but 10 to 30. Their inputs are spread over the training range and that of X;
+        they follow the context if the model was trained to continue the beginning of a curve (`context="prefix"`), and are
+        pixels for a model of images. `future_inputs(rng, num)` returns other inputs. `method="generate"` is the model's own
+        mechanism, as in the paper; conditional models (cnp, canp, tnp) have none, so all their functions are equal.
 
         The same seed draws the same functions, whichever rows of the training range they are evaluated at.
         """

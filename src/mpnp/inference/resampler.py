@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from mpnp.errors import InputError
 from mpnp.inference.card import TrainingDomain
-from mpnp.inference.designs import AbstractDesign, spread_inputs
+from mpnp.inference.designs import AbstractDesign
 from mpnp.inference.predictor import pad_points, round_up
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
 from mpnp.models.base import AbstractNeuralProcess
@@ -127,10 +127,8 @@ class Resampler:
         num_future: int,
         rng: np.random.Generator,
     ) -> Float[Array, "draw future x_dim"]:
-        """Inputs of future observations as the network reads them, spread over the ranges of training and of x."""
-        low, high = self._range(x)
-        rows = spread_inputs(num_draws, num_future, self.design.start(x_context, low, high), high, rng)
-        return self._arrange(rows, rng)
+        """Inputs of future observations as the network reads them, in the ranges of training and of x."""
+        return self._arrange(self.design.place(num_draws, num_future, x_context, *self._range(x), rng), rng)
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Joint log density of points by the chain rule, averaged over orders."""

@@ -1,6 +1,7 @@
 """The interface of a neural process, whatever its mechanism."""
 
 import abc
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from mpnp.errors import InputError
 from mpnp.models.backbones.base import AbstractBackbone, Partial, Query, Tokens
+from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.nn.likelihoods.decoder import Decoder
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.options import require_count
@@ -54,6 +56,11 @@ class AbstractNeuralProcess(eqx.Module):
     def num_components(self, num_samples: int) -> int:
         """Number of mixture components for `num_samples` samples: one if the model has no randomness."""
         return num_samples
+
+    def calibrated(self, calibration: Calibration | None) -> "AbstractNeuralProcess":
+        """The same weights with this correction of standard deviations; with those of training if None."""
+        decoder = dataclasses.replace(self.decoder, calibration=calibration)
+        return eqx.tree_at(lambda model: model.decoder, self, decoder)
 
     def loss(self, task: Task, *, key: PRNGKeyArray, num_samples: int) -> tuple[Float[Array, ""], LossTerms]:
         """The training loss of one task, and its terms."""

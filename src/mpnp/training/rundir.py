@@ -6,9 +6,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpnp.errors import RunError
+from mpnp.errors import RunError, first_line
 from mpnp.io.files import read_json, write_atomically, write_json
 from mpnp.io.paths import usable_path
+from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.options import LARGEST
 from mpnp.tasks.registry import TABLE, find_problem
 from mpnp.training.config import RunConfig
@@ -29,8 +30,8 @@ class RunDirectory:
 
     `config.json` holds the configuration; `metrics.jsonl` losses and validation scores, identical on every repetition of the
     run; `timing.jsonl` CPU and wall time; `last.safetensors`, `best.safetensors` and `best-core.safetensors` the checkpoints;
-    `scores/` evaluation records; `check.json` what the last check found; and `table.safetensors` the curves of a run on the
-    user's own data.
+    `scores/` evaluation records; `check.json` what the last check found; `calibration.json` how the standard deviations of a
+    packaged model are corrected; and `table.safetensors` the curves of a run on the user's own data.
     """
 
     path: Path
@@ -85,6 +86,20 @@ class RunDirectory:
         """The summary of the last check."""
         return self.path / "check.json"
 
+    @property
+    def calibration_file(self) -> Path:
+        """The correction of standard deviations, and how it was learnt."""
+        return self.path / "calibration.json"
+
+    def calibration(self) -> Calibration | None:
+        """The correction of standard deviations; None if the run has none."""
+        if not self.calibration_file.is_file():
+            return None
+        try:
+            return Calibration.from_json(read_json(self.calibration_file)["calibration"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise RunError(f"{self.calibration_file} is damaged ({first_line(error)}); restore it from a copy") from None
+
     def problem(self, config: RunConfig) -> "mpnp.tasks.base.Problem":
         """The learning problem of the run."""
         if config.task == TABLE:
@@ -131,7 +146,10 @@ def find_run(path_or_name: str | Path) -> Path:
 
 
 def load_model(directory: str | Path) -> tuple["mpnp.models.base.AbstractNeuralProcess", RunConfig, dict[str, Any]]:
-    """The model of a run at its best validation score, the run's configuration, and the checkpoint's card."""
+    """The model of a run at its best validation score, the run's configuration, and the checkpoint's card.
+
+    If the run has a calibration, the model's standard deviations are corrected.
+    """
     import jax
 
     from mpnp.training import checkpoint
@@ -140,7 +158,7 @@ def load_model(directory: str | Path) -> tuple["mpnp.models.base.AbstractNeuralP
     config = run.config()
     model, card = checkpoint.load(run.validated(), jax.eval_shape(config.build_model))
     config.require_own(run.best, card)
-    return model, config, card
+    return model.calibrated(run.calibration()), config, card
 
 
 def load_core(directory: str | Path) -> tuple["mpnp.models.base.AbstractNeuralProcess", dict[str, Any]] | None:
