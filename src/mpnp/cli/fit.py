@@ -136,7 +136,8 @@ def _read(path: Path, columns: "Schema") -> "Frame":
 
 
 def _tell_size(curves: "Curves") -> None:
-    print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
+    tasks = "1 task" if len(curves) == 1 else f"{len(curves):,} tasks"
+    print(f"{tasks}, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
 
 
 def _fit(args: argparse.Namespace) -> "tuple[FittedModel, Curves]":
