@@ -27,7 +27,7 @@ example:
 
 Kinds of columns: number, date (ISO 8601), date-dmy (31/05/2024), date-mdy (05/31/2024), time-of-day, day-of-week, duration,
 category; for outputs also positive and count. For example: --input sex:category --output cases:count. Without a kind, numbers,
-ISO dates and stored dates and durations are recognised.
+ISO dates, durations such as 0 days 02:00:00, and stored dates and durations are recognised.
 
 Each row is one point of one curve. The split into training and validation is by task, never by point. Inputs and outputs
 are normalised internally; everything printed or predicted is in the units of the table."""
