@@ -24,6 +24,7 @@ from mpnp.inference.leaderboard import NETWORK, rank
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.rivalry import HeldOut
+from mpnp.io.compile_cache import keep_compiled_programs
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.tables import markdown
 from mpnp.tables.dataset import CurveDataset
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--model", default=FitOptions().model)
     parser.add_argument("--label", default="default", help="names the records, if the budget is not the default one")
     options = parser.parse_args()
+    keep_compiled_programs()
     for name in options.sets:
         path = RESULTS / f"{name}-{options.label}.json"
         if not path.exists():

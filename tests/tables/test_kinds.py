@@ -47,6 +47,7 @@ assert DAY == 54 * 365 + 13 + 151
         (pd.to_timedelta(["2h"]).astype("timedelta64[ms]"), None, [2.0]),
         (pd.to_timedelta(["2h"]).astype("timedelta64[ns]"), None, [2.0]),
         (["2h", "1 days 00:30:00"], "duration", [2.0, 24.5]),
+        (["0 days 02:00:00", "1 days 00:30:00.9", "3 days", "-1 days +23:00:00"], None, [2.0, 24.50025, 72.0, -1.0]),
         (["00:00", "06:30", "23:59:24"], "time-of-day", [0.0, 6.5, 23.99]),
         (["2024-05-31T18:00", "2024-06-01T03:00+05:00"], "time-of-day", [18.0, 3.0]),
         (pd.to_datetime(["2024-05-31T12:00"]).tz_localize("UTC").tz_convert("America/New_York"), "time-of-day", [8.0]),
@@ -72,9 +73,12 @@ def test_cells_become_the_numbers_worked_out_by_hand(cells, kind, wanted):
         (["31/05/2024"], "date", "say 'c:date-dmy'"),
         (["31/05/2024"], "date-mdy", "the month first"),
         (["05/31/2024"], "date-dmy", "the day first"),
+        (["2:30 PM"], "time-of-day", "must hold a time of day such as 14:30.*but row 0 is '2:30 PM'"),
+        (["someday"], "day-of-week", "or the name of a day such as Monday; but row 0 is 'someday'"),
         (["25:00"], "time-of-day", "from 00:00 to 23:59, but row 0"),
         (["soon"], "duration", "a duration, such as 2h; but row 0 is 'soon'"),
         (["red", "1"], None, r"must hold numbers, but row 0 is 'red'.*'c:category'"),
+        (["2h", "5m"], None, r"must hold numbers, but row 0 is '2h'.*'c:duration'"),  # 5 minutes, or metres?
         ([f"n{n}" for n in range(60)], "category", "has 60 levels; a category may have at most 50"),
         ([0.0, None], "category", "is missing in row 1"),
     ],
@@ -96,6 +100,14 @@ def test_cells_that_could_be_mistaken_are_refused(cells, kind, message):
 def test_outputs_outside_their_support_are_refused(values, kind, message):
     with pytest.raises(InputError, match=message):
         curves_from_frame(pd.DataFrame({"task": 0, "x": [0, 1], "y": values}), Schema.named(["x"], [f"y:{kind}"]))
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones():
+    frame = pd.DataFrame({"task": 0, "c": ["a", "b"], "y": 0.0})
+    with pytest.raises(
+        InputError, match=r"unknown column 'c:categorical'.*no kind 'categorical'; choose one of: number, date,"
+    ):
+        curves_from_frame(frame, Schema.named(["c:categorical"], ["y"]))
 
 
 def test_features_are_those_worked_out_by_hand():

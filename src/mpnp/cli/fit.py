@@ -27,7 +27,7 @@ example:
 
 Kinds of columns: number, date (ISO 8601), date-dmy (31/05/2024), date-mdy (05/31/2024), time-of-day, day-of-week, duration,
 category; for outputs also positive and count. For example: --input sex:category --output cases:count. Without a kind, numbers,
-ISO dates and stored dates and durations are recognised.
+ISO dates, durations such as 0 days 02:00:00, and stored dates and durations are recognised.
 
 Each row is one point of one curve. The split into training and validation is by task, never by point. Inputs and outputs
 are normalised internally; everything printed or predicted is in the units of the table."""
@@ -136,7 +136,8 @@ def _read(path: Path, columns: "Schema") -> "Frame":
 
 
 def _tell_size(curves: "Curves") -> None:
-    print(f"{len(curves):,} tasks, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
+    tasks = "1 task" if len(curves) == 1 else f"{len(curves):,} tasks"
+    print(f"{tasks}, {len(curves.x):,} rows, {min(curves.counts)} to {max(curves.counts)} rows per task")
 
 
 def _fit(args: argparse.Namespace) -> "tuple[FittedModel, Curves]":

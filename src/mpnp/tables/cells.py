@@ -5,7 +5,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["days_since_1970", "import_pandas", "is_date", "is_duration", "looks_like_iso"]
+__all__ = ["days_since_1970", "import_pandas", "is_date", "is_duration", "looks_like_duration", "looks_like_iso"]
+
+DURATION = r"\s*[+-]?\d+ days?(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d+)?)?\s*"
+"""How pandas writes durations. Others, such as 5m, could be something else."""
 
 
 def import_pandas() -> Any:
@@ -27,15 +30,24 @@ def is_duration(cells: Any) -> bool:
 
 def looks_like_iso(cells: Any) -> bool:
     """Whether a column of text holds dates such as 2024-05-31 and nothing else but empty cells."""
-    pd = import_pandas()
-    if cells.dtype.kind not in "OTU" and str(cells.dtype) not in ("string", "str"):
-        return False
-    given = cells.dropna()
-    if not len(given) or not all(isinstance(cell, str) for cell in given):
-        return False
-    if not pd.to_numeric(given, errors="coerce").isna().all():
+    pd, given = import_pandas(), _text(cells)
+    if given is None or not pd.to_numeric(given, errors="coerce").isna().all():
         return False
     return bool(pd.to_datetime(given, utc=True, format="ISO8601", errors="coerce").notna().all())
+
+
+def looks_like_duration(cells: Any) -> bool:
+    """Whether a column of text holds durations as pandas writes them, such as 0 days 02:00:00, and nothing else."""
+    given = _text(cells)
+    return given is not None and bool(given.str.fullmatch(DURATION).all())
+
+
+def _text(cells: Any) -> Any:
+    """The cells of a column of text that are not empty; None if there are none, or if some are no text."""
+    if cells.dtype.kind not in "OTU" and str(cells.dtype) not in ("string", "str"):
+        return None
+    given = cells.dropna()
+    return given if len(given) and all(isinstance(cell, str) for cell in given) else None
 
 
 def days_since_1970(stamps: Any) -> Float[np.ndarray, " row"]:

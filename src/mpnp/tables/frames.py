@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.errors import InputError, first_line, unknown_name
+from mpnp.errors import InputError, first_line, shorten, unknown_name
 from mpnp.io.paths import usable_path
 from mpnp.tables.cells import import_pandas
 from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dialect import find_dialect
+from mpnp.tables.encoders.registry import COLUMN_KINDS
 
 __all__ = [
     "Frame",
@@ -128,11 +129,19 @@ def require_columns(frame: Frame, wanted: Sequence[str]) -> None:
     names = [str(name) for name in frame.columns]
     for name in wanted:
         if names.count(name) == 0:
-            raise unknown_name("column", name, names, f"The table has: {', '.join(names)}.")
+            raise unknown_name(
+                "column", name, names, f"The table has: {shorten(', '.join(names), 300)}.{_about_kinds(name, names)}"
+            )
         if names.count(name) > 1:
             raise InputError(f"the table has {names.count(name)} columns named '{name}'; column names must be unique")
         if list(wanted).count(name) > 1:
             raise InputError(f"the column '{name}' is used twice; task, inputs and outputs must be different columns")
+
+
+def _about_kinds(name: str, names: Sequence[str]) -> str:
+    """A hint, if the name is that of a column with a kind that does not exist."""
+    column, _, kind = name.rpartition(":")
+    return f" There is no kind '{shorten(kind)}'; choose one of: {', '.join(COLUMN_KINDS)}." if column in names else ""
 
 
 def read_columns(frame: Frame, columns: Sequence[Column], *, allow_missing: bool) -> Float[np.ndarray, "row column"]:

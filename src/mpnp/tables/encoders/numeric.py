@@ -56,7 +56,7 @@ class NumericEncoder(AbstractOutputEncoder):
         if text.any():
             row = int(np.argmax(text.to_numpy()))
             cell = shorten(repr(cells.iloc[row]))
-            kinds = f" (a column of another kind is named, for example, '{name}:category' or '{name}:date-dmy')"
+            kinds = f" (if it holds something else, say so, as in '{name}:category', '{name}:duration' or '{name}:date-dmy')"
             raise InputError(f"column '{name}' must hold numbers, but row {row} is {cell}; repair it, or {remedy}{kinds}")
         return numbers.to_numpy(np.float64, na_value=np.nan)
 

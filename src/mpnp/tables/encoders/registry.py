@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mpnp.tables.cells import is_date, is_duration, looks_like_iso
+from mpnp.tables.cells import is_date, is_duration, looks_like_duration, looks_like_iso
 from mpnp.tables.encoders.base import AbstractColumnEncoder
 from mpnp.tables.encoders.categories import CategoryEncoder
 from mpnp.tables.encoders.logarithm import LogEncoder
@@ -57,9 +57,9 @@ def adapt_encoder(encoder: AbstractColumnEncoder, cells: Any, name: str) -> Abst
 
 
 def _kind_of(cells: Any) -> AbstractColumnEncoder:
-    """Dates, durations and pandas' categories have encoders of their own; text of ISO dates is dates."""
+    """Dates, durations and pandas' categories have encoders of their own, also if a file holds them as text."""
     if is_date(cells) or looks_like_iso(cells):
         return DateEncoder()
-    if is_duration(cells):
+    if is_duration(cells) or looks_like_duration(cells):
         return DurationEncoder()
     return CategoryEncoder() if str(cells.dtype) == "category" else NumericEncoder()

@@ -130,14 +130,14 @@ class TimeOfDayEncoder(AbstractColumnEncoder):
         pd = import_pandas()
         if not is_date(cells):
             _refuse_numbers(cells, name, "times of day, such as 14:30, or dates with a time")
-            clock = cells.map(lambda cell: str(cell) if pd.notna(cell) else None)
+            clock = _as_text(cells)
             padded = clock.where(~clock.astype("string").str.fullmatch(r"\d{1,2}:\d{2}").fillna(False), clock + ":00")
             parsed = pd.to_timedelta(padded.where(padded.astype("string").str.match(r"^\d{1,2}:\d{2}:\d{2}")), errors="coerce")
             if not (parsed.isna() & ~cells.isna()).any():
                 hours = parsed.to_numpy() / np.timedelta64(1, "s") / 3_600
                 _require_day(hours, name)
                 return hours
-            cells = _stamps(cells, "iso", name, remedy, local=True)
+            cells = _clocks(cells, name, "a time of day such as 14:30, or a date with a time", remedy)
         midnight = cells.dt.normalize()
         return ((cells - midnight) / pd.Timedelta(hours=1)).to_numpy(np.float64, na_value=np.nan)
 
@@ -182,7 +182,7 @@ class DayOfWeekEncoder(AbstractColumnEncoder):
             named = cells.map(lambda cell: number.get(str(cell)[:3].lower(), np.nan) if str(cell).isalpha() else np.nan)
             if not (named.isna() & ~cells.isna()).any():
                 return named.to_numpy(np.float64)
-            cells = _stamps(cells, "iso", name, remedy, local=True)
+            cells = _clocks(cells, name, "a date such as 2024-05-31, or the name of a day such as Monday", remedy)
         return cells.dt.day_of_week.to_numpy(np.float64, na_value=np.nan)
 
     def learn_input(self, values: Float[np.ndarray, " row"]) -> "DayOfWeekEncoder":
@@ -202,16 +202,28 @@ class DayOfWeekEncoder(AbstractColumnEncoder):
         return cls()
 
 
-def _stamps(cells: Any, order: str, name: str, remedy: str, *, local: bool = False) -> Any:
-    """Cells as a column of dates and times; `local` keeps what the clock showed, where text names a time zone."""
+def _clocks(cells: Any, name: str, wanted: str, remedy: str) -> Any:
+    """Text as a column of dates and times that the clock showed, whatever time zone is named. `wanted` is for errors."""
+    local = _as_text(cells).str.replace(r"(?:Z|[+-]\d{2}:?\d{2})$", "", regex=True)
+    stamps = import_pandas().to_datetime(local, format="ISO8601", errors="coerce")
+    _require_all(stamps, cells, name, wanted, remedy)
+    return stamps
+
+
+def _as_text(cells: Any) -> Any:
+    pd = import_pandas()
+    return cells.map(lambda cell: str(cell) if pd.notna(cell) else None)
+
+
+def _stamps(cells: Any, order: str, name: str, remedy: str) -> Any:
+    """Cells as a column of dates and times."""
     pd = import_pandas()
     if is_date(cells):
         return cells
     _refuse_numbers(cells, name, "dates, such as 2024-05-31 or 2024-05-31T14:30")
-    text = cells.map(lambda cell: str(cell) if pd.notna(cell) else None)
+    text = _as_text(cells)
     if order == "iso":
-        text = text.str.replace(r"(?:Z|[+-]\d{2}:?\d{2})$", "", regex=True) if local else text
-        stamps = pd.to_datetime(text, utc=not local, format="ISO8601", errors="coerce")
+        stamps = pd.to_datetime(text, utc=True, format="ISO8601", errors="coerce")
         _require_all(
             stamps, cells, name, "a date such as 2024-05-31; for 31/05/2024 say "
             f"'{name}:date-dmy' (or '{name}:date-mdy' if the month comes first)", remedy,
