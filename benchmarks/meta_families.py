@@ -181,11 +181,17 @@ FAMILIES = {
         noise=0.05,
     ),
     "branin": Family(
-        "moved and scaled Branin", {"a": FloatDistribution(-5.0, 10.0), "b": FloatDistribution(0.0, 15.0)}, MovedBranin, (400, 30, 30)
+        "moved and scaled Branin",
+        {"a": FloatDistribution(-5.0, 10.0), "b": FloatDistribution(0.0, 15.0)},
+        MovedBranin,
+        (400, 30, 30),
     ),
     "svr": Family(
         "support vector regression",
-        {"log2_C": IntDistribution(int(COSTS[0]), int(COSTS[-1])), "log2_gamma": IntDistribution(int(GAMMAS[0]), int(GAMMAS[-1]))},
+        {
+            "log2_C": IntDistribution(int(COSTS[0]), int(COSTS[-1])),
+            "log2_gamma": IntDistribution(int(GAMMAS[0]), int(GAMMAS[-1])),
+        },
         SupportVectors,
         (250, 30, 30),
     ),

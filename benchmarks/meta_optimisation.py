@@ -4,9 +4,9 @@
     python benchmarks/meta_optimisation.py --families svr --validate   on validation objectives; prints only
     python benchmarks/meta_optimisation.py --draw-only           tables and figure from the records
 
-Past studies have 30 trials of Optuna's default sampler each. Models learn from them; then every sampler searches 30 objectives of
-its family that nobody has seen, with 20 trials each. Warm-started samplers try five configurations first, those that together do
-best on the past studies, and then suggest at once. A sampler that has a record is not run again.
+Past studies have 30 trials of Optuna's default sampler each. Models learn from them; then every sampler searches 30 objectives
+of its family that nobody has seen, with 20 trials each. Warm-started samplers try five configurations first, those that together
+do best on the past studies, and then suggest at once. A sampler that has a record is not run again.
 """
 
 import argparse
@@ -149,7 +149,10 @@ def cells(row: dict[str, Any]) -> list[str]:
     """Medians after some trials, the median of the mean over trials, and the time."""
     regret = np.asarray(row["regret"])
     medians = [np.median(regret[:, trial - 1]) for trial in SHOWN]
-    return [*(f"{value:.2g}" for value in [*medians, np.median(regret.mean(axis=1))]), f"{1e3 * row['cpu_seconds_a_trial']:.0f}"]
+    return [
+        *(f"{value:.2g}" for value in [*medians, np.median(regret.mean(axis=1))]),
+        f"{1e3 * row['cpu_seconds_a_trial']:.0f}",
+    ]
 
 
 def show() -> None:

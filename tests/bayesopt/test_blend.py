@@ -21,7 +21,10 @@ def test_a_blend_is_a_mixture():
     mean, std = Blend([SMOOTH, ROUGH], np.array([0.3, 0.7]), x, z).at(candidates)
     parts = [member.moments(x[None], z[None], candidates, SEEDS) for member in (SMOOTH, ROUGH)]
     drawn = np.concatenate(
-        [np.random.default_rng(0).normal(m[0], s[0], (int(w * 200_000), 7)) for (m, s), w in zip(parts, (0.3, 0.7), strict=True)]
+        [
+            np.random.default_rng(0).normal(m[0], s[0], (int(w * 200_000), 7))
+            for (m, s), w in zip(parts, (0.3, 0.7), strict=True)
+        ]
     )
     np.testing.assert_allclose(mean, drawn.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(std, drawn.std(axis=0), atol=0.01)

@@ -167,7 +167,7 @@ def suggest_in_units(
 def find_belief(model: Any, acquisition: str, past: Curves | None = None) -> AbstractBelief:
     """From a belief, or anything that names a strategy. A model fitted to `tasks_from_studies` is recognised by its columns.
 
-    If there are past studies, a process learns from them: alone in the place of the default model, or beside a model of studies.
+    If there are past studies, a process learns from them: in place of the default model, or beside a model of studies.
     """
     if isinstance(model, AbstractBelief):
         return model

@@ -39,9 +39,10 @@ class NeuralProcessSampler(BaseSampler):
     Optuna learns the parameters of a study from its first trial, which is therefore random. With `search_space`, a mapping
     from names to distributions, the model suggests the first trial too.
 
-    With `past_studies` of the same parameters, a Gaussian process learns from these, in seconds: alone, or if `model` is one
-    fitted to them, beside it; each is believed as far as it predicts the trials of the new study. `constraints_func` maps a finished trial to numbers,
-    positive where it violates a constraint, as in Optuna's own samplers.
+    With `past_studies` of the same parameters, a Gaussian process learns from these, in seconds. It takes the place of the
+    default model, or stands beside a model fitted to them: each is believed as far as it predicts the trials of the new study.
+
+    `constraints_func` maps a finished trial to numbers, positive where it violates a constraint, as in Optuna's own samplers.
     """
 
     def __init__(
