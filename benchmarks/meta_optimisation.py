@@ -5,8 +5,8 @@
     python benchmarks/meta_optimisation.py --draw-only           tables and figure from the records
 
 Past studies have 30 trials of Optuna's default sampler each. Models learn from them; then every sampler searches 30 objectives
-of its family that nobody has seen, with 20 trials each. Warm-started samplers try five configurations first, those that together
-do best on the past studies, and then suggest at once. A sampler that has a record is not run again.
+of its family that nobody has seen, with 20 trials each. Warm-started samplers try five configurations first, which together do
+best on the past studies, and then suggest at once. A sampler that has a record is not run again.
 """
 
 import argparse

@@ -21,8 +21,8 @@ NEGLIGIBLE = 1e-2
 class Blend(AbstractSurrogate):
     """A mixture of surrogates that has been conditioned on one search already: it ignores the points that its methods get.
 
-    The weight of a surrogate is proportional to $\\exp \\sum_i \\gamma^{n-i} \\log p(y_i \\mid y_{<i})$, the probability that it
-    gave to each of the n evaluations from those before, where old ones are gradually forgotten.
+    The weight of a surrogate is proportional to $\\exp \\sum_i \\gamma^{n-i} \\log p(y_i \\mid y_{<i})$, what it gave to
+    each of the n evaluations from those before, where old ones are gradually forgotten.
     """
 
     def __init__(
