@@ -279,13 +279,37 @@ def test_a_model_of_studies_reads_places_and_costs_as_it_learnt_them():
     belief, space = sampler._belief, Space.of(SPACE)
     x, y = curves.pair(0)
     asked_at = space.box.from_unit(np.random.default_rng(1).random((5, 2)))
-    scale = belief.scale(y.T)
-    mean, std = belief.strategy.surrogate.moments(
-        belief.inputs(x)[None], scale.apply(y.T), belief.inputs(asked_at), np.array([0])
+    units = belief.units
+    mean, std = belief.members[0].moments(
+        units.inputs(x)[None], units.costs(y[:, 0])[None], units.inputs(asked_at), np.array([0])
     )
     wanted = model.condition(x, y).prediction(asked_at)
-    np.testing.assert_allclose(scale.undo(mean)[0], wanted.mean[:, 0], rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(std[0] * scale.scale[0], wanted.std[:, 0], rtol=1e-3)
+    np.testing.assert_allclose(units.scale.undo(mean)[0], wanted.mean[:, 0], rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(std[0] * units.scale.scale[0], wanted.std[:, 0], rtol=1e-3)
+
+
+def test_past_studies_alone_tell_where_to_begin_and_need_no_network():
+    studies = [past(seed=seed, n_trials=9) for seed in range(8)]
+    made = [NeuralProcessSampler(past_studies=studies, search_space=SPACE, seed=0) for _ in range(2)]
+    first, again = (run(sampler, n_trials=3) for sampler in made)
+    assert asked(first) == asked(again)
+    assert first.trials[0].value < np.quantile([trial.value for study in studies for trial in study.trials], 0.1)
+    assert first.best_value < 0.02
+
+
+@pytest.mark.filterwarnings("ignore::mpnp.OutsideRangeWarning")
+def test_beside_a_model_of_studies_the_process_is_believed_as_far_as_it_predicts():
+    studies = [past(seed=seed, n_trials=9) for seed in range(8)]
+    model = learnt_from(tasks_from_studies(studies))  # of random weights: it predicts nothing
+    study = run(NeuralProcessSampler(model, past_studies=studies, search_space=SPACE, seed=0), n_trials=6)
+    assert study.best_value < 0.02
+
+
+def test_past_studies_that_a_model_cannot_learn_from_are_refused():
+    with pytest.raises(InputError, match="only the default model, or a model fitted to past studies"):
+        NeuralProcessSampler("gp", past_studies=[past()])
+    with pytest.raises(InputError, match="learnt from studies of log rate, width, but this one searches x"):
+        run(NeuralProcessSampler(past_studies=[past()], seed=0), lambda trial: trial.suggest_float("x", 0, 1))
 
 
 def test_a_model_of_studies_refuses_other_parameters():

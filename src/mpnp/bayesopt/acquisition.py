@@ -14,14 +14,16 @@ from mpnp.errors import unknown_name
 __all__ = [
     "ACQUISITIONS",
     "EXPECTED_IMPROVEMENT",
+    "LOG_EXPECTED_IMPROVEMENT",
     "Acquisition",
     "expected_improvement",
     "find_acquisition",
     "log_expected_improvement",
     "log_improvement_slopes",
+    "stable",
 ]
 
-EXPECTED_IMPROVEMENT = "expected-improvement"
+EXPECTED_IMPROVEMENT, LOG_EXPECTED_IMPROVEMENT = "expected-improvement", "log-expected-improvement"
 
 FAR = 100.0
 """Beyond this many standard deviations a series in 1/z is more accurate than a difference of nearly equal numbers."""
@@ -116,11 +118,17 @@ class Acquisition:
 ACQUISITIONS: dict[str, Acquisition] = {
     # The first two often choose the same points, so one is drawn wide and pale beneath the other.
     EXPECTED_IMPROVEMENT: Acquisition(_by_expected_improvement, "expected improvement", line={"lw": 3.5, "alpha": 0.5}),
-    "log-expected-improvement": Acquisition(
+    LOG_EXPECTED_IMPROVEMENT: Acquisition(
         _by_log_expected_improvement, "log expected improvement", line={"lw": 1.5, "ls": "--"}
     ),
     "thompson": Acquisition(_by_thompson, "thompson", climbs=False),
 }
+
+
+def stable(name: str) -> str:
+    """The acquisition that chooses the same points, but still ranks them where the values of this one underflow."""
+    find_acquisition(name)
+    return LOG_EXPECTED_IMPROVEMENT if name == EXPECTED_IMPROVEMENT else name
 
 
 def find_acquisition(name: str) -> Acquisition:

@@ -108,8 +108,6 @@ def _lead_of(surrogate: AbstractSurrogate, num_inputs: int, x_bytes: bytes, y_by
     x, y = np.frombuffer(x_bytes).reshape(-1, num_inputs), np.frombuffer(y_bytes)
     before = History(x[:-1], y[:-1], x[:0], x[:0])
     scale = OutputScale.of(y[None, :-1])
-    *known, last = scale.apply(y[None])[0]
-    means, stds = surrogate.moments(x[None, :-1], np.asarray([known]), x[-1:], np.zeros(1, np.uint32))
-    mean, std = float(means[0, 0]), float(stds[0, 0])
-    learnt = -((last - mean) ** 2) / (2 * std**2) - np.log(std) - np.log(2 * np.pi) / 2
-    return learnt - process_of(before).log_density(x[-1], float(last))
+    z = scale.apply(y[None])[0]
+    known = x[:-1], z[:-1], x[-1], float(z[-1])
+    return surrogate.log_density(*known) - process_of(before).log_density(*known)

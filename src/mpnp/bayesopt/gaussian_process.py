@@ -10,7 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
+from mpnp.bayesopt.surrogates import (
+    AbstractSurrogate,
+    Candidates,
+    Inputs,
+    Outputs,
+    Point,
+    Points,
+    Scores,
+    Seeds,
+    Values,
+    normal_log_density,
+)
 from mpnp.errors import InputError
 from mpnp.options import require_count, require_seed
 from mpnp.tasks.base import FunctionFamily, TaskSource
@@ -72,6 +83,10 @@ class GaussianProcess(AbstractSurrogate):
             factor = np.linalg.cholesky(prior - part.T @ part)
             draws.append(mean + factor @ np.random.default_rng(seed).standard_normal(len(candidates)))
         return np.stack(draws)
+
+    def log_density(self, x: Points, z: Values, point: Point, output: float) -> float:
+        mean, std = self.moments(x[None], z[None], point[None], np.zeros(1, np.uint32))
+        return normal_log_density(output, float(mean[0, 0]), float(np.hypot(std[0, 0], self.kernel.noise)))
 
     def require_inputs(self, num_inputs: int) -> None:
         """Searches any box."""

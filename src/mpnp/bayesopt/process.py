@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_solve, solve_triangular
 
-from mpnp.bayesopt.matern import JITTER, OFFSET, Matern, Points, fit_matern
-from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Scores, Seeds
+from mpnp.bayesopt.matern import JITTER, OFFSET, Matern, fit_matern
+from mpnp.bayesopt.surrogates import AbstractSurrogate, Candidates, Inputs, Outputs, Point, Points, Scores, Seeds, Values
 from mpnp.bayesopt.warping import AbstractWarp, Linear, warps_for
 
 __all__ = ["FittedProcess", "fit_process"]
@@ -60,19 +60,19 @@ class FittedProcess(AbstractSurrogate):
         z = np.concatenate([self.z, self.at(pending)[0]])
         return FittedProcess(np.concatenate([self.x, pending]), z, self.kernel, self.warp)
 
-    def log_density(self, point: Float[np.ndarray, " input"], y: float) -> float:
-        """Log predictive density of an observation."""
-        output, (mean, std) = np.asarray([y]), self.at(point[None])
-        variance = std**2 + self.kernel.noise**2
-        surprise = (self.warp.apply(output) - mean) ** 2 / variance
-        return float((self.warp.log_slope(output) - (surprise + np.log(2 * np.pi * variance)) / 2)[0])
-
     def moments(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> tuple[Scores, Scores]:
         mean, std = self.at(candidates)
         return np.tile(mean, (len(seeds), 1)), np.tile(std, (len(seeds), 1))
 
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         return np.stack([self._draw(candidates, int(seed)) for seed in seeds])
+
+    def log_density(self, x: Points, z: Values, point: Point, output: float) -> float:
+        """Log predictive density of an unwarped observation."""
+        y, (mean, std) = np.asarray([output]), self.at(point[None])
+        variance = std**2 + self.kernel.noise**2
+        surprise = (self.warp.apply(y) - mean) ** 2 / variance
+        return float((self.warp.log_slope(y) - (surprise + np.log(2 * np.pi * variance)) / 2)[0])
 
     def require_inputs(self, num_inputs: int) -> None:
         """The strategy has asked already."""

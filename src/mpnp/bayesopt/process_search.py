@@ -5,7 +5,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT, find_acquisition, log_improvement_slopes
+from mpnp.bayesopt.acquisition import (
+    EXPECTED_IMPROVEMENT,
+    LOG_EXPECTED_IMPROVEMENT,
+    find_acquisition,
+    log_improvement_slopes,
+    stable,
+)
 from mpnp.bayesopt.climbing import climb, worth
 from mpnp.bayesopt.history import History, Snap
 from mpnp.bayesopt.process import FittedProcess, fit_process
@@ -14,8 +20,6 @@ from mpnp.bayesopt.strategies import AbstractStrategy
 from mpnp.bayesopt.surrogates import Candidates, Inputs, Outputs, Scores, Seeds
 
 __all__ = ["ProcessSearch", "process_of"]
-
-LOG_IMPROVEMENT = "log-expected-improvement"
 
 NUM_POLISHED = 3
 """Candidates from which gradients lead to the maximum of the expected improvement."""
@@ -40,13 +44,12 @@ class ProcessSearch(AbstractStrategy):
     """
 
     def __init__(self, acquisition: str = EXPECTED_IMPROVEMENT) -> None:
-        find_acquisition(acquisition)
-        self.acquisition = LOG_IMPROVEMENT if acquisition == EXPECTED_IMPROVEMENT else acquisition
+        self.acquisition = stable(acquisition)
 
     def suggest(self, history: History, snap: Snap, seed: int) -> Float[np.ndarray, " input"]:
         process = process_of(history).believing(history.pending)
         candidates = snap(candidate_points(history.x.shape[1], history.best, [seed]))
-        if self.acquisition == LOG_IMPROVEMENT:
+        if self.acquisition == LOG_EXPECTED_IMPROVEMENT:
             return self._improve(process, history, candidates, snap, seed)
 
         def score(points: Points) -> Float[np.ndarray, " point"]:

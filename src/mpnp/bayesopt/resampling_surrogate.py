@@ -11,8 +11,11 @@ from mpnp.bayesopt.surrogates import (
     Inputs,
     NeuralProcessSurrogate,
     Outputs,
+    Point,
+    Points,
     Scores,
     Seeds,
+    Values,
     context_slots,
 )
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
@@ -42,6 +45,9 @@ class ResamplingSurrogate(AbstractSurrogate):
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         loops = zip(x, z, seeds, strict=True)
         return np.stack([self._draw(points, outputs, candidates, int(seed)) for points, outputs, seed in loops])
+
+    def log_density(self, x: Points, z: Values, point: Point, output: float) -> float:
+        return self._inner.log_density(x, z, point, output)
 
     def require_inputs(self, num_inputs: int) -> None:
         self._inner.require_inputs(num_inputs)

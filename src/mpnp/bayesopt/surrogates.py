@@ -21,7 +21,20 @@ from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points
 from mpnp.tables.points import context_points, target_inputs
 
-__all__ = ["AbstractSurrogate", "Candidates", "Inputs", "NeuralProcessSurrogate", "Outputs", "Scores", "Seeds", "context_slots"]
+__all__ = [
+    "AbstractSurrogate",
+    "Candidates",
+    "Inputs",
+    "NeuralProcessSurrogate",
+    "Outputs",
+    "Point",
+    "Points",
+    "Scores",
+    "Seeds",
+    "Values",
+    "context_slots",
+    "normal_log_density",
+]
 
 SLOTS = (16, 48)
 """Context sizes that small loops are padded to. Few sizes, because compiling each program takes seconds."""
@@ -35,6 +48,10 @@ Candidates = Float[np.ndarray, "candidate input"]
 Seeds = Integer[np.ndarray, " loop"]
 Scores = Float[np.ndarray, "loop candidate"]
 
+Points = Float[np.ndarray, "point input"]
+Values = Float[np.ndarray, " point"]
+Point = Float[np.ndarray, " input"]
+
 
 class AbstractSurrogate(abc.ABC):
     """A probabilistic model of functions that can be conditioned on points."""
@@ -46,6 +63,10 @@ class AbstractSurrogate(abc.ABC):
     @abc.abstractmethod
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         """One function sample per loop, evaluated at the candidates."""
+
+    @abc.abstractmethod
+    def log_density(self, x: Points, z: Values, point: Point, output: float) -> float:
+        """Log predictive density of an observation, noise included, given the points of one loop."""
 
     @abc.abstractmethod
     def require_inputs(self, num_inputs: int) -> None:
@@ -83,6 +104,10 @@ class NeuralProcessSurrogate(AbstractSurrogate):
     def draw(self, x: Inputs, z: Outputs, candidates: Candidates, seeds: Seeds) -> Scores:
         columns = self.model.card.columns
         return np.stack([columns.encode_outputs(p.loc[0])[:, 0] for p in self._predict(x, z, candidates, seeds, 1)])
+
+    def log_density(self, x: Points, z: Values, point: Point, output: float) -> float:
+        mean, std = self.moments(x[None], z[None], point[None], np.zeros(1, np.uint32))
+        return normal_log_density(output, float(mean[0, 0]), float(std[0, 0]))
 
     def require_inputs(self, num_inputs: int) -> None:
         columns = self.model.card.columns
@@ -123,6 +148,11 @@ class NeuralProcessSurrogate(AbstractSurrogate):
                 LargeContextWarning,
                 stacklevel=5,
             )
+
+
+def normal_log_density(y: float, mean: float, std: float) -> float:
+    """Log density of a normal distribution."""
+    return float(-((y - mean) ** 2) / (2 * std**2) - np.log(std) - np.log(2 * np.pi) / 2)
 
 
 def context_slots(num_points: int) -> int:

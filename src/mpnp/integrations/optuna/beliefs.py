@@ -1,32 +1,35 @@
 """How a model reads a study: in the study's own units, or in those of the studies it was trained on."""
 
 import abc
+import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from mpnp.bayesopt.climbing import worth
+from mpnp.bayesopt.acquisition import find_acquisition, stable
+from mpnp.bayesopt.blend import Blend
+from mpnp.bayesopt.climbing import climb, worth
 from mpnp.bayesopt.history import History
-from mpnp.bayesopt.registry import find_strategy
+from mpnp.bayesopt.registry import AUTO, find_strategy
 from mpnp.bayesopt.resampling_surrogate import ResamplingSurrogate
 from mpnp.bayesopt.space import OutputScale, candidate_points
-from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased, choose
-from mpnp.bayesopt.surrogates import NeuralProcessSurrogate
+from mpnp.bayesopt.strategies import AbstractStrategy, ModelBased
+from mpnp.bayesopt.study_process import ProcessOfSearches
+from mpnp.bayesopt.surrogates import AbstractSurrogate
 from mpnp.errors import InputError
-from mpnp.inference.model import FittedModel
+from mpnp.inference.card import ModelCard
 from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.integrations.optuna.space import Places, Space
 from mpnp.integrations.optuna.studies import COST, STUDY
+from mpnp.tables.curves import Curves
 
-__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "find_belief", "suggest_in_units"]
+__all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "StudyUnits", "find_belief", "suggest_in_units"]
 
 BEYOND = 0.2
 """Fraction of the range of past studies by which a box may exceed it without a warning."""
-
-Costs = Float[np.ndarray, "loop trial"]
 
 
 class AbstractBelief(abc.ABC):
@@ -61,80 +64,130 @@ class StandardisedReader(AbstractBelief):
         return self.strategy.suggest(history, space.snap, seed)
 
 
-class OfStudies(AbstractBelief):
-    """Reads points and costs in the units of the studies the model was trained on, so it is useful from the first trial."""
+@dataclasses.dataclass(frozen=True)
+class StudyUnits:
+    """How surrogates that have learnt from past studies read points and costs: points as fractions of the studies' range."""
 
-    def __init__(self, model: FittedModel, acquisition: str) -> None:
-        self.strategy, self.card = ModelBased(NeuralProcessSurrogate(model), acquisition), model.card
+    columns: tuple[str, ...]
+    low: Float[np.ndarray, " column"]
+    high: Float[np.ndarray, " column"]
+    scale: OutputScale
+
+    @staticmethod
+    def of_card(card: ModelCard) -> "StudyUnits":
+        """Those of a model that was fitted to studies."""
+        y = card.columns.output_scale
+        return StudyUnits(card.columns.inputs, card.seen.low, card.seen.high, OutputScale(y.shift[None], y.scale[None]))
+
+    @staticmethod
+    def of_curves(curves: Curves) -> "StudyUnits":
+        """Those of the studies themselves."""
+        scale = OutputScale.of(curves.y.reshape(1, -1))
+        return StudyUnits(curves.columns.inputs, curves.x.min(axis=0), curves.x.max(axis=0), scale)
+
+    def inputs(self, places: Places) -> Places:
+        """Points as fractions of the range."""
+        return (places - self.low) / np.maximum(self.high - self.low, np.finfo(float).tiny)
+
+    def costs(self, y: Float[np.ndarray, " trial"]) -> Float[np.ndarray, " trial"]:
+        """Costs in units of the studies."""
+        return self.scale.apply(y[None])[0]
+
+    def require(self, space: Space) -> None:
+        """Raise an error for other parameters, and warn of a box that the studies never reached."""
+        if space.columns != self.columns:
+            raise InputError(
+                f"the model has learnt from studies of {', '.join(self.columns)}, but this one searches "
+                f"{', '.join(space.columns)}; parameters and scales must be the same"
+            )
+        box = space.box
+        beyond = np.maximum(self.low - box.low, box.high - self.high) / (self.high - self.low)
+        if beyond.max() > BEYOND:
+            column = int(np.argmax(beyond))
+            warnings.warn(
+                f"'{space.columns[column]}' reaches from {box.low[column]:g} to {box.high[column]:g}, but the studies that the "
+                f"model has learnt from only from {self.low[column]:g} to {self.high[column]:g}: beyond, it extrapolates",
+                OutsideRangeWarning,
+                stacklevel=5,
+            )
+
+
+class OfStudies(AbstractBelief):
+    """Surrogates that have learnt from past studies, so it is useful from the first trial.
+
+    If there are several, such as a network and a process, each is believed as far as it predicts the trials of this study.
+    """
+
+    def __init__(self, units: StudyUnits, members: Sequence[AbstractSurrogate], acquisition: str) -> None:
+        self.units, self.members, self.acquisition = units, members, stable(acquisition)
 
     def num_startup(self, space: Space) -> int:
         return 0
 
     def require(self, space: Space) -> None:
-        if space.columns != self.card.columns.inputs:
-            raise InputError(
-                f"the model has learnt from studies of {', '.join(self.card.columns.inputs)}, but this one searches "
-                f"{', '.join(space.columns)}; parameters and scales must be the same"
-            )
-        box, seen = space.box, self.card.seen
-        beyond = np.maximum(seen.low - box.low, box.high - seen.high) / (seen.high - seen.low)
-        if beyond.max() > BEYOND:
-            column = int(np.argmax(beyond))
-            warnings.warn(
-                f"'{space.columns[column]}' reaches from {box.low[column]:g} to {box.high[column]:g}, but the studies that the "
-                f"model has learnt from only from {seen.low[column]:g} to {seen.high[column]:g}: beyond, it extrapolates",
-                OutsideRangeWarning,
-                stacklevel=4,
-            )
+        self.units.require(space)
 
     def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
-        return suggest_in_units(self.strategy, self.inputs, self.scale, space, history, seed)
-
-    def inputs(self, places: Places) -> Places:
-        """Points as the surrogate reads them: as fractions of the training range."""
-        seen = self.card.seen
-        return (places - seen.low) / (seen.high - seen.low)
-
-    def scale(self, costs: Costs) -> OutputScale:
-        """The scale of the studies that the model has learnt from."""
-        y, loops = self.card.columns.output_scale, np.ones((len(costs), 1))
-        return OutputScale(y.shift * loops, y.scale * loops)
+        return suggest_in_units(self.units, self.members, self.acquisition, space, history, seed)
 
 
 def suggest_in_units(
-    strategy: ModelBased,
-    inputs: Callable[[Places], Places],
-    scale: Callable[[Costs], OutputScale],
+    units: StudyUnits,
+    members: Sequence[AbstractSurrogate],
+    acquisition: str,
     space: Space,
     history: History,
     seed: int,
 ) -> Float[np.ndarray, " column"]:
-    """The best candidate under a strategy that reads points and costs in units of its own.
+    """The best point under surrogates that read points and costs in units of their own.
 
-    Without any costs yet, it is that of the lowest expected cost.
+    Improvement is over the lowest expected cost of the trials so far. Without any costs yet, the point is that of the lowest
+    expected cost.
     """
     box, seeds = space.box, np.asarray([seed], np.uint32)
     best = history.best if len(history.x) else np.full(box.num_inputs, 0.5)
-    unit = space.snap(candidate_points(box.num_inputs, best, [seed]))
-    allowed = history.allowed(unit, history.admissible(unit))
-    candidates, x, pending = (inputs(box.from_unit(part)) for part in (unit, history.x, history.pending))
-    z = scale(history.y[None]).apply(history.y[None])
-    if not len(history.x):
-        expected, _ = strategy.surrogate.moments(x[None], z, candidates, seeds)
-        return unit[int(np.argmax(worth(-expected[0], allowed)))]
-    # Running trials get the mean cost so far, which leads new trials elsewhere.
-    x = np.concatenate([x, pending])
-    z = np.pad(z, ((0, 0), (0, len(pending))), constant_values=z.mean())
-    return unit[int(choose(strategy, x[None], z, candidates, ~allowed[None], seeds)[0])]
+    candidates = space.snap(candidate_points(box.num_inputs, best, [seed]))
+    allowed = history.allowed(candidates, history.admissible(candidates))
+    x, pending = (units.inputs(box.from_unit(part)) for part in (history.x, history.pending))
+    blend = Blend.of(members, x, units.costs(history.y)).believing(pending)
+    fitted_means = blend.at(x)[0] if len(x) else None
+
+    def score(unit: Places) -> Float[np.ndarray, " point"]:
+        points = units.inputs(box.from_unit(unit))
+        if fitted_means is None:
+            return -blend.at(points, seed)[0]
+        return find_acquisition(acquisition).scores(blend, x[None], fitted_means[None], points, seeds)[0]
+
+    scores = worth(score(candidates), allowed)
+    if not find_acquisition(acquisition).climbs:
+        return candidates[int(np.argmax(scores))]
+    return climb(score, candidates, scores, history.admissible, space.snap, np.random.default_rng([seed, 2]))
 
 
-def find_belief(model: Any, acquisition: str) -> AbstractBelief:
-    """From a belief, or anything that names a strategy. A model fitted to `tasks_from_studies` is recognised by its columns."""
+def find_belief(model: Any, acquisition: str, past: Curves | None = None) -> AbstractBelief:
+    """From a belief, or anything that names a strategy. A model fitted to `tasks_from_studies` is recognised by its columns.
+
+    If there are past studies, a process learns from them: in place of the default model, or beside a model of studies.
+    """
     if isinstance(model, AbstractBelief):
         return model
+    if past is not None and model == AUTO:
+        return OfStudies(units := StudyUnits.of_curves(past), [_process(past, units)], acquisition)
     strategy = find_strategy(model, acquisition)
     if isinstance(strategy, ModelBased) and isinstance(strategy.surrogate, ResamplingSurrogate):
-        fitted = strategy.surrogate.model
-        if (fitted.card.columns.outputs, fitted.card.columns.task) == ((COST,), STUDY):
-            return OfStudies(fitted, acquisition)
+        card = strategy.surrogate.model.card
+        if (card.columns.outputs, card.columns.task) == ((COST,), STUDY):
+            units = StudyUnits.of_card(card)
+            return OfStudies(units, [strategy.surrogate, *([] if past is None else [_process(past, units)])], acquisition)
+    if past is not None:
+        raise InputError("only the default model, or a model fitted to past studies, can learn from past_studies")
     return StandardisedReader(strategy)
+
+
+def _process(past: Curves, units: StudyUnits) -> ProcessOfSearches:
+    if past.columns.inputs != units.columns:
+        raise InputError(
+            f"past_studies have {', '.join(past.columns.inputs)}, but those of the model {', '.join(units.columns)}"
+        )
+    pairs = [past.pair(number) for number in range(len(past))]
+    return ProcessOfSearches([(units.inputs(x), units.costs(y[:, 0])) for x, y in pairs])

@@ -1,7 +1,7 @@
 """An Optuna sampler that suggests trials with a neural process, or any other strategy of mpnp."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from mpnp.bayesopt.space import sobol_points
 from mpnp.bayesopt.strategies import child_seed
 from mpnp.integrations.optuna.beliefs import find_belief
 from mpnp.integrations.optuna.space import Places, Space
-from mpnp.integrations.optuna.studies import cost, is_finished, require_one_objective
+from mpnp.integrations.optuna.studies import cost, is_finished, require_one_objective, tasks_from_studies
 from mpnp.options import require_count, require_seed
 
 __all__ = ["NeuralProcessSampler"]
@@ -37,8 +37,12 @@ class NeuralProcessSampler(BaseSampler):
     standardised by those observed so far, after `n_startup_trials` points of a Sobol sequence.
 
     Optuna learns the parameters of a study from its first trial, which is therefore random. With `search_space`, a mapping
-    from names to distributions, the model suggests the first trial too. `constraints_func` maps a finished trial to numbers,
-    positive where it violates a constraint, as in Optuna's own samplers.
+    from names to distributions, the model suggests the first trial too.
+
+    With `past_studies` of the same parameters, a Gaussian process learns from these, in seconds. It takes the place of the
+    default model, or stands beside a model fitted to them: each is believed as far as it predicts the trials of the new study.
+
+    `constraints_func` maps a finished trial to numbers, positive where it violates a constraint, as in Optuna's own samplers.
     """
 
     def __init__(
@@ -49,9 +53,11 @@ class NeuralProcessSampler(BaseSampler):
         n_startup_trials: int | None = None,
         acquisition: str = EXPECTED_IMPROVEMENT,
         constraints_func: Constraints | None = None,
+        past_studies: Iterable[Study] | None = None,
         seed: int | None = None,
     ) -> None:
-        self._belief = find_belief(model, acquisition)
+        past = None if past_studies is None else tasks_from_studies(past_studies)
+        self._belief = find_belief(model, acquisition, past)
         if n_startup_trials is not None:
             require_count("n_startup_trials", n_startup_trials, least=0)
         self._num_startup = n_startup_trials
