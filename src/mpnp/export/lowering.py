@@ -128,6 +128,7 @@ class _Lowering:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.arrays: dict[str, np.ndarray] = {}
+        self.known: dict[str, int] = {}
         self.count = 0
 
     def new_number(self) -> int:
@@ -135,10 +136,13 @@ class _Lowering:
         return self.count - 1
 
     def emit(self, operation: str, arguments: Sequence[Argument], parameters: Mapping[str, Any] | None = None) -> int:
-        """Append a step; returns the number of its result."""
-        result = self.new_number()
-        self.steps.append([operation, list(arguments), result, *([dict(parameters)] if parameters else [])])
-        return result
+        """Append a step, unless an earlier one computes the same; returns the number of its result."""
+        content = [list(arguments), *([dict(parameters)] if parameters else [])]
+        key = f"{operation} {content}"
+        if operation == "random_bits" or key not in self.known:
+            result = self.known[key] = self.new_number()
+            self.steps.append([operation, content[0], result, *content[1:]])
+        return self.known[key]
 
     def inline(self, closed: ClosedJaxpr, arguments: Sequence[Argument | _Unknown]) -> list[Any]:
         """The outputs of a traced function for these arguments."""
