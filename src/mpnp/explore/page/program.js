@@ -357,6 +357,7 @@ const OPERATIONS = {
   cos: unary(Math.cos),
   exp: unary(Math.exp),
   expm1: unary(Math.expm1),
+  float_to_bits: ([a]) => new Tensor(new Uint32Array(Float32Array.from(a.values()).buffer), a.shape),
   floor: unary(Math.floor),
   gather,
   ge: binary((a, b) => (a >= b ? 1 : 0), Uint8Array),
