@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-CORE_TESTS := $(addprefix tests/,io nn models tasks tables training inference cli)
+CORE_TESTS := $(addprefix tests/,io nn models tasks tables training inference export cli)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: quickstart docs test test-browser test-botorch test-ray test-newest fuzz chaos mutants lint format clean
@@ -38,14 +38,13 @@ test-browser: $(VENV)/installed-dev
 	@command -v chromium chromedriver > /dev/null || (apt-get -qq update && apt-get -qq install -y chromium chromium-driver > /dev/null)
 	@$(BIN)/python -m pytest tests/explore/test_browser.py
 
-# Without pinned versions, in an environment of its own: what breaks first when dependencies move. Export is left out: it lowers
-# JAX's own operations one by one, and JAX 0.12 has a new one.
+# Without pinned versions, in an environment of its own: what breaks first when dependencies move.
 test-newest: NEWEST := .venv-newest
 test-newest:
 	@echo "Testing with the newest versions in $(NEWEST) ..."
 	@$(PYTHON) -m venv --clear $(NEWEST)
 	@$(NEWEST)/bin/python -m pip --quiet --disable-pip-version-check install --editable '.[dev]'
-	@$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile --ignore=tests/cli/test_export_command.py $(CORE_TESTS)
+	@$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile $(CORE_TESTS)
 
 # These three end with a line that says how much was tried and what failed, and stop after MINUTES; that line then says where
 # to go on (FIRST or SEED).

@@ -79,7 +79,7 @@ def test_points_are_added_dragged_and_removed(page):
     page.click(60, 30)
     page.settle()
     before = page.run(POINTS)
-    assert len(before) == 2 and answers(page) == [[True, 12]] * 2
+    assert len(before) == 2 and answers(page) == [[True, 8]] * 2
     page.drag(0, 50, -30)
     page.settle()
     after = page.run(POINTS)
@@ -126,7 +126,7 @@ def test_a_link_restores_the_view(page):
     page.driver.get(address)
     page.settle()
     assert page.run("page.state") == state
-    assert page.run("page.panels[1].answer.pseudo.length") == 12
+    assert page.run("page.panels[1].answer.pseudo.length") == 8
 
 
 def test_hostile_links_leave_a_working_page(page):
@@ -140,7 +140,7 @@ def test_hostile_links_leave_a_working_page(page):
         page.settle()
         assert page.run("[page.state.points.length, page.state.draws, page.state.band, page.state.models.length]") == [
             0,
-            12,
+            8,
             90,
             2,
         ]
@@ -158,7 +158,7 @@ def test_csv_and_picture_hold_what_is_shown(page):
     page.settle()
     rows = page.run("toCsv(page.state, page.group, page.panels.map((panel) => [panel.model.name, panel.answer]))").splitlines()
     series = {tuple(row.split(",")[:2]) for row in rows[1:]}
-    assert rows[0] == "model,series,x,y" and {("", "observed"), ("first", "mean"), ("second", "function 12")} <= series
+    assert rows[0] == "model,series,x,y" and {("", "observed"), ("first", "mean"), ("second", "function 8")} <= series
     size = page.driver.execute_async_script("picture(page.panels).then((blob) => arguments[0](blob.size))")
     assert size > 20_000
 
@@ -212,9 +212,10 @@ def shown(canvas):
 
 
 def test_pixels_are_revealed_painted_hidden_and_undone(canvas):
+    assert len(shown(canvas)) == 79
     before = canvas.run("page.answer.mean")
     canvas.find("#random").click()
-    assert len(shown(canvas)) == 40 and canvas.run("page.answer.mean") != before
+    assert len(shown(canvas)) == 79 + 40 and canvas.run("page.answer.mean") != before
     canvas.find("#clear").click()
     canvas.stroke("#given", -20, 0, 30, 0)
     revealed = dict(shown(canvas))
@@ -228,6 +229,7 @@ def test_pixels_are_revealed_painted_hidden_and_undone(canvas):
 
 def test_pixels_are_painted_with_keys_and_a_link_restores_them(canvas):
     right, enter = "\ue014", "\ue007"
+    canvas.find("#clear").click()
     canvas.find("input[value=paint] + span").click()
     canvas.run("find('given').focus()")
     canvas.press(right, right, enter)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 DEFAULT_MODELS = (
+    "tnp-rbf-low",
+    "mpanp-rbf-low",
     "canp-rbf-low",
     "mpanp-rbf",
-    "tnp-rbf-low",
     "cnp-rbf",
     "mpnp-rbf",
     "tnp-matern-low",
@@ -64,8 +65,7 @@ def run(args: argparse.Namespace) -> None:
     listener = server.listen(args.host, args.port)
     address = server.address(listener, token)
     print(f"exploring {', '.join(models)}\nopen {address} in a browser; stop with Ctrl-C", flush=True)
-    if answers is not None:
-        server.warm_up(answers)
+    server.warm_up(answers, pictures)
     if args.browser:
         import webbrowser
 

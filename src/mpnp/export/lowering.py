@@ -38,7 +38,6 @@ SAME = frozenset(
         "or",
         "pow",
         "rsqrt",
-        "select_n",
         "sign",
         "sqrt",
     }
@@ -46,7 +45,7 @@ SAME = frozenset(
 )
 """Operations without parameters, which programs know by the same names."""
 
-WITHOUT_EFFECT = frozenset({"stop_gradient", "copy", "copy_p"})
+WITHOUT_EFFECT = frozenset({"stop_gradient", "copy", "copy_p", "optimization_barrier"})
 
 CALLS = frozenset(
     {"jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "remat", "checkpoint"}
@@ -69,6 +68,9 @@ PARAMETERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     },
 }
 """What programs keep of the parameters of an operation."""
+
+BITCASTS = {("uint32", "float32"): "bits_to_float", ("float32", "uint32"): "float_to_bits"}
+"""Operations that read the bits of a number as one of another type."""
 
 CONSTANT = "constant."
 """Start of the names of arrays that belong to no layer."""
@@ -128,6 +130,7 @@ class _Lowering:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.arrays: dict[str, np.ndarray] = {}
+        self.known: dict[str, int] = {}
         self.count = 0
 
     def new_number(self) -> int:
@@ -135,10 +138,13 @@ class _Lowering:
         return self.count - 1
 
     def emit(self, operation: str, arguments: Sequence[Argument], parameters: Mapping[str, Any] | None = None) -> int:
-        """Append a step; returns the number of its result."""
-        result = self.new_number()
-        self.steps.append([operation, list(arguments), result, *([dict(parameters)] if parameters else [])])
-        return result
+        """Append a step, unless an earlier one computes the same; returns the number of its result."""
+        content = [list(arguments), *([dict(parameters)] if parameters else [])]
+        key = f"{operation} {content}"
+        if operation == "random_bits" or key not in self.known:
+            result = self.known[key] = self.new_number()
+            self.steps.append([operation, content[0], result, *content[1:]])
+        return self.known[key]
 
     def inline(self, closed: ClosedJaxpr, arguments: Sequence[Argument | _Unknown]) -> list[Any]:
         """The outputs of a traced function for these arguments."""
@@ -194,7 +200,24 @@ class _Lowering:
 
     def bitcast(self, equation: Any, arguments: list[Argument]) -> list[Any]:
         types = _type(equation.invars[0].aval.dtype), _type(equation.params["new_dtype"])
-        return [self.emit("bits_to_float", arguments) if types == ("uint32", "float32") else _Unknown("bitcast_convert_type")]
+        return [self.emit(BITCASTS[types], arguments) if types in BITCASTS else _Unknown("bitcast_convert_type")]
+
+    def select(self, equation: Any, arguments: list[Argument]) -> list[Argument]:
+        """One of two arrays by a flag, or one of several by a number: then one flag after another."""
+        selector, chosen, *others = arguments
+        if equation.invars[0].aval.dtype == bool:
+            return [self.emit("select_n", arguments)]
+        for number, other in enumerate(others, start=1):
+            flag = self.emit("eq", [selector, ["int32", number]])
+            chosen = self.emit("select_n", [flag, chosen, other])
+        return [chosen]
+
+    def polynomial(self, equation: Any, arguments: list[Argument]) -> list[Argument]:
+        """Horner's method; coefficients ascend."""
+        x, *coefficients, value = arguments
+        for coefficient in reversed(coefficients):
+            value = self.emit("add", [self.emit("mul", [value, x]), coefficient])
+        return [value]
 
     def split(self, equation: Any, arguments: list[Argument]) -> list[Argument]:
         axis, start, parts = equation.params["axis"], 0, []
@@ -256,6 +279,8 @@ RULES: dict[str, Callable[[_Lowering, Any, list[Any]], list[Any]]] = {
     "expand_dims": _Lowering.reshape,
     "convert_element_type": _Lowering.convert,
     "bitcast_convert_type": _Lowering.bitcast,
+    "select_n": _Lowering.select,
+    "polynomial": _Lowering.polynomial,
     "split": _Lowering.split,
     "scan": _Lowering.scan,
     "sort": _Lowering.sort,

@@ -7,7 +7,7 @@ const DRAWS_FOR_POSTERIOR = 96;
 class Panel {
   constructor(page, model) {
     [this.page, this.model, this.answer, this.version, this.busy] = [page, model, {}, 0, false];
-    this.title = element("h2", {}, element("span", { textContent: model.name }), element("small", { textContent: model.about }));
+    this.title = element("h2", {}, element("span", { textContent: model.name, className: "awaits" }), element("small", { textContent: model.about }));
     this.root = element("article", { className: "panel" }, this.title);
     this.root.setAttribute("aria-label", model.name);
     this.chart = new Chart(this.root, page.edit);
@@ -22,7 +22,7 @@ class Panel {
     this.version++;
     this.draw();
     if (this.busy) return this.page.engine.interrupt?.();
-    this.busy = true;
+    this.busy = this.root.ariaBusy = true;
     let answered = -1;
     while (answered !== this.version && this.root.isConnected) {
       const version = this.version, started = performance.now();
@@ -42,7 +42,7 @@ class Panel {
       }
       answered = version;
     }
-    this.busy = false;
+    this.busy = this.root.ariaBusy = false;
   }
 
   draw() {
@@ -205,7 +205,7 @@ class Page {
     find("functional").value = state.functional;
     for (const input of document.getElementsByName("method")) input.checked = input.value === state.method;
     find("draws-value").textContent = state.draws;
-    find("future-value").textContent = state.method === "generate" ? "—" : state.future || "as in training";
+    find("future-value").textContent = state.method === "generate" ? "—" : state.future || "default";
     find("future").disabled = state.method === "generate";
     find("band-value").textContent = `${state.band}%`;
     for (const [name, isShown] of [["truth", this.truth], ["exact", state.exact], ["pseudo", state.pseudo]]) find(`${name}-key`).hidden = !isShown;

@@ -1,7 +1,7 @@
 // The page of images: a canvas to paint on, and what the model makes of the pixels it is shown.
 "use strict";
 
-const UNKNOWN = [89, 115, 166], SHARE = 0.05;
+const UNKNOWN = [89, 115, 166], SHARE = 0.05, SHARE_AT_START = 0.1;
 
 class PicturePage {
   constructor({ engine, models, shape, pictures, other }) {
@@ -11,10 +11,12 @@ class PicturePage {
     this.state = { model: 0, picture: pictures.length ? 1 : 0, draws: 4, brush: pictures.length ? "reveal" : "paint", size: 2, grey: 255, peek: false, pixels: new Map() };
     showOther(other, engine.token);
     this.readLink();
-    fill(find("model"), models.map(({ name, about }) => `${name}: ${about}`), this.state.model);
+    fill(find("model"), models.map(({ name }) => name), this.state.model);
     fill(find("picture"), ["an empty picture", ...pictures.map(({ name }) => name)], this.state.picture);
     this.listen();
+    if (!location.hash && this.hidden) this.reveal(SHARE_AT_START);
     this.update();
+    window.addEventListener("hashchange", () => { this.readLink(); this.update(); });
   }
 
   get hidden() { return this.pictures[this.state.picture - 1]?.pixels ?? null; }
@@ -64,14 +66,19 @@ class PicturePage {
   }
 
   revealSome() {
-    const waiting = [...Array(this.size).keys()].filter((place) => !this.state.pixels.has(place)), count = Math.ceil(SHARE * this.size);
     if (!this.hidden) return say("choose a picture first: there is nothing to reveal", true);
     this.remember();
+    this.reveal(SHARE);
+    this.update();
+  }
+
+  // Show a share of the pixels, at random places.
+  reveal(share) {
+    const waiting = [...Array(this.size).keys()].filter((place) => !this.state.pixels.has(place)), count = Math.ceil(share * this.size);
     for (let i = 0; i < count && waiting.length; i++) {
       const [place] = waiting.splice(Math.floor(Math.random() * waiting.length), 1);
       this.state.pixels.set(place, this.hidden[place]);
     }
-    this.update();
   }
 
   // Ask for an answer to the present pixels. While one is on its way only the newest question waits.
@@ -81,7 +88,7 @@ class PicturePage {
     clearTimeout(this.linking);
     this.linking = setTimeout(() => history.replaceState(null, "", this.writeLink()), 250);
     if (this.busy) return;
-    this.busy = true;
+    this.busy = find("pictures").ariaBusy = true;
     let answered = -1;
     while (answered !== this.version) {
       const version = this.version, started = performance.now();
@@ -94,7 +101,7 @@ class PicturePage {
       answered = version;
       this.draw();
     }
-    this.busy = false;
+    this.busy = find("pictures").ariaBusy = false;
   }
 
   draw() {
@@ -105,6 +112,9 @@ class PicturePage {
     find("count").textContent = `${state.pixels.size} of ${this.size} (${Math.round((100 * state.pixels.size) / this.size)}%)`;
     for (const name of ["draws", "size", "grey"]) find(`${name}-value`).textContent = find(name).value = state[name];
     for (const input of document.getElementsByName("brush")) input.checked = input.value === state.brush;
+    find("model").value = state.model;
+    find("model").title = this.models[state.model].about;
+    find("picture").value = state.picture;
     document.querySelector('[value="reveal"]').disabled = !hidden;
     find("grey-choice").hidden = this.channels > 1;
     find("colour-choice").hidden = this.channels === 1;

@@ -27,20 +27,8 @@ class Tensor {
   values() {
     const size = this.size;
     if (this.isDense) return this.offset === 0 && this.data.length === size ? this.data : this.data.subarray(this.offset, this.offset + size);
-    const result = new this.data.constructor(size);
-    const rank = this.shape.length;
-    const inner = this.shape[rank - 1], step = this.strides[rank - 1];
-    const index = new Array(rank).fill(0);
-    let place = this.offset;
-    for (let at = 0; at < size; at += inner) {
-      for (let i = 0, from = place; i < inner; i++, from += step) result[at + i] = this.data[from];
-      for (let axis = rank - 2; axis >= 0; axis--) {
-        place += this.strides[axis];
-        if (++index[axis] < this.shape[axis]) break;
-        place -= index[axis] * this.strides[axis];
-        index[axis] = 0;
-      }
-    }
+    const result = new this.data.constructor(size), from = this.data;
+    visitRows(this.shape, this, this, (at, end, place, step) => { for (; at < end; at++, place += step) result[at] = from[place]; });
     return result;
   }
 
@@ -72,6 +60,32 @@ function rowStrides(shape) {
     stride *= shape[axis];
   }
   return strides;
+}
+
+// Go through two arrays of one shape row by row: `visit(at, end, a, stepA, b, stepB)` says which values of a dense result a row
+// is, where it begins in both arrays, and how far apart their values are there. Axes that both go through evenly make one row.
+function visitRows(shape, a, b, visit) {
+  const size = shape.reduce((x, y) => x * y, 1);
+  let inner = 1, stepA = 0, stepB = 0, axis = shape.length - 1;
+  for (; axis >= 0; axis--) {
+    if (shape[axis] === 1) continue;
+    if (inner === 1) [stepA, stepB] = [a.strides[axis], b.strides[axis]];
+    else if (a.strides[axis] !== stepA * inner || b.strides[axis] !== stepB * inner) break;
+    inner *= shape[axis];
+  }
+  const outer = axis, index = new Array(outer + 1).fill(0);
+  let placeA = a.offset, placeB = b.offset;
+  for (let at = 0; at < size; at += inner) {
+    visit(at, at + inner, placeA, stepA, placeB, stepB);
+    for (axis = outer; axis >= 0; axis--) {
+      placeA += a.strides[axis];
+      placeB += b.strides[axis];
+      if (++index[axis] < shape[axis]) break;
+      placeA -= index[axis] * a.strides[axis];
+      placeB -= index[axis] * b.strides[axis];
+      index[axis] = 0;
+    }
+  }
 }
 
 const TYPES = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, bool: Uint8Array };
@@ -135,52 +149,47 @@ function unary(f, Type) {
 
 // Axes of size one stretch to those of the other array; an array without axes fits any.
 function align(a, b) {
-  if (a.shape.length === 0 || b.shape.length === 0) return [a, b, a.shape.length ? a.shape : b.shape];
-  const shape = a.shape.map((size, axis) => (size === 1 ? b.shape[axis] : size)), axes = shape.map((_, axis) => axis);
-  const stretch = (part) => (part.shape.every((size, axis) => size === shape[axis]) ? part : part.broadcast(shape, axes));
+  const [few, many] = a.shape.length ? [b, a] : [a, b];
+  const shape = few.shape.length ? many.shape.map((size, axis) => (size === 1 ? few.shape[axis] : size)) : many.shape;
+  const stretch = (part) => part.broadcast(shape, part.shape.map((_, axis) => axis));
   return [stretch(a), stretch(b), shape];
 }
 
-// Apply `loop(left, a, right, b, result)`, where a and b are 0 for an array without axes, whose one value stays, and else 1.
+// Apply `loop` to each row of two arrays. Engines compile a loop of its own well, unlike one loop that calls many functions.
 function elementwise(loop, Type) {
   return ([first, second]) => {
-    const [a, b, shape] = align(first, second), left = a.values();
-    const result = new (Type ?? left.constructor)(shape.reduce((x, y) => x * y, 1));
-    loop(left, a.shape.length ? 1 : 0, b.values(), b.shape.length ? 1 : 0, result);
+    const [a, b, shape] = align(first, second);
+    const result = new (Type ?? a.data.constructor)(shape.reduce((x, y) => x * y, 1));
+    visitRows(shape, a, b, (at, end, i, stepA, j, stepB) => loop(a.data, i, stepA, b.data, j, stepB, result, at, end));
     return new Tensor(result, shape);
   };
 }
 
 function binary(f, Type) {
-  return elementwise((left, a, right, b, result) => { for (let i = 0; i < result.length; i++) result[i] = f(left[i * a], right[i * b]); }, Type);
+  return elementwise((a, i, stepA, b, j, stepB, result, at, end) => { for (; at < end; at++, i += stepA, j += stepB) result[at] = f(a[i], b[j]); }, Type);
 }
 
-// The most frequent operations have loops of their own: engines compile those well, unlike one loop that calls many functions.
-const add = elementwise((left, a, right, b, result) => { for (let i = 0; i < result.length; i++) result[i] = left[i * a] + right[i * b]; });
-const subtract = elementwise((left, a, right, b, result) => { for (let i = 0; i < result.length; i++) result[i] = left[i * a] - right[i * b]; });
-const times = elementwise((left, a, right, b, result) => { for (let i = 0; i < result.length; i++) result[i] = left[i * a] * right[i * b]; });
-const divide = elementwise((left, a, right, b, result) => { for (let i = 0; i < result.length; i++) result[i] = left[i * a] / right[i * b]; });
-const larger = elementwise((left, a, right, b, result) => {
-  for (let i = 0; i < result.length; i++) {
-    const x = left[i * a], y = right[i * b];
-    result[i] = x > y || x !== x ? x : y;
-  }
+const add = elementwise((a, i, stepA, b, j, stepB, result, at, end) => { for (; at < end; at++, i += stepA, j += stepB) result[at] = a[i] + b[j]; });
+const subtract = elementwise((a, i, stepA, b, j, stepB, result, at, end) => { for (; at < end; at++, i += stepA, j += stepB) result[at] = a[i] - b[j]; });
+const times = elementwise((a, i, stepA, b, j, stepB, result, at, end) => { for (; at < end; at++, i += stepA, j += stepB) result[at] = a[i] * b[j]; });
+const divide = elementwise((a, i, stepA, b, j, stepB, result, at, end) => { for (; at < end; at++, i += stepA, j += stepB) result[at] = a[i] / b[j]; });
+const larger = elementwise((a, i, stepA, b, j, stepB, result, at, end) => {
+  for (; at < end; at++, i += stepA, j += stepB) result[at] = a[i] > b[j] || a[i] !== a[i] ? a[i] : b[j];
 });
 
-function reduce(f, start) {
+// Apply `fold(values, from, to)` to the values along the axes.
+function reduce(fold) {
   return ([a], { axes }) => {
-    const kept = a.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
-    const shape = kept.map((axis) => a.shape[axis]);
+    const kept = a.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis)), shape = kept.map((axis) => a.shape[axis]);
     const size = shape.reduce((x, y) => x * y, 1), inner = axes.reduce((n, axis) => n * a.shape[axis], 1);
-    const from = a.transpose([...kept, ...axes]).values(), result = new from.constructor(size).fill(start);
-    for (let i = 0, at = 0; i < size; i++) {
-      let total = result[i];
-      for (let j = 0; j < inner; j++, at++) total = f(total, from[at]);
-      result[i] = total;
-    }
+    const from = a.transpose([...kept, ...axes]).values(), result = new from.constructor(size);
+    for (let i = 0; i < size; i++) result[i] = fold(from, i * inner, (i + 1) * inner);
     return new Tensor(result, shape);
   };
 }
+
+const sum = reduce((values, from, to) => { let total = 0; for (let i = from; i < to; i++) total += values[i]; return total; });
+const largest = reduce((values, from, to) => { let most = -Infinity; for (let i = from; i < to; i++) most = most > values[i] ? most : values[i]; return most; });
 
 function select([chosen, ifFalse, ifTrue]) {
   const [no, yes, shape] = align(ifFalse, ifTrue), flags = align(chosen, no)[0].values();
@@ -348,11 +357,12 @@ const OPERATIONS = {
   cos: unary(Math.cos),
   exp: unary(Math.exp),
   expm1: unary(Math.expm1),
+  float_to_bits: ([a]) => new Tensor(new Uint32Array(Float32Array.from(a.values()).buffer), a.shape),
   floor: unary(Math.floor),
   gather,
   ge: binary((a, b) => (a >= b ? 1 : 0), Uint8Array),
   gt: binary((a, b) => (a > b ? 1 : 0), Uint8Array),
-  integer_pow: ([a], { exponent }) => unary(exponent === 2 ? (x) => x * x : (x) => x ** exponent)([a]),
+  integer_pow: ([a], { exponent }) => (exponent === 2 ? times([a, a]) : unary((x) => x ** exponent)([a])),
   iota,
   is_finite: unary((x) => (Number.isFinite(x) ? 1 : 0), Uint8Array),
   le: binary((a, b) => (a <= b ? 1 : 0), Uint8Array),
@@ -369,8 +379,8 @@ const OPERATIONS = {
   or: binary((a, b) => a | b),
   pow: binary(Math.pow),
   random_bits: randomBits,
-  reduce_max: reduce((a, b) => (a > b ? a : b), -Infinity),
-  reduce_sum: reduce((a, b) => a + b, 0),
+  reduce_max: largest,
+  reduce_sum: sum,
   reshape: ([a], { shape }, scope) => a.reshape(scope.shape(shape)),
   rsqrt: unary((x) => 1 / Math.sqrt(x)),
   select_n: select,
@@ -379,7 +389,7 @@ const OPERATIONS = {
   slice: ([a], { start, stop }, scope) => a.slice(scope.shape(start), scope.shape(stop)),
   sort_by: sortBy,
   sqrt: unary(Math.sqrt),
-  square: unary((x) => x * x),
+  square: ([a]) => times([a, a]),
   sub: subtract,
   sin: unary(Math.sin),
   tanh: unary(Math.tanh),

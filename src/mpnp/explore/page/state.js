@@ -1,14 +1,14 @@
 // What the page shows, and how a link holds it.
 "use strict";
 
-const DEFAULTS = { group: 0, models: [], points: [], output: 0, draws: 12, method: "resample", future: 0, noise: false, band: 90, exact: false, pseudo: false, functional: "", seed: 0 };
+const DEFAULTS = { group: 0, models: [], points: [], output: 0, draws: 8, method: "resample", future: 0, noise: false, band: 90, exact: false, pseudo: false, functional: "", seed: 0 };
 const MOST_POINTS = 200;
 
 function writeLink(state) {
   const fields = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
     if (name === "points") fields.set("points", value.map(({ x, y }) => [x, ...y.map((v) => v ?? "")].join(":")).join(";"));
-    else if (name === "models") fields.set("models", value.join(","));
+    else if (name === "models") for (const model of value) fields.append("models", model);
     else if (name in DEFAULTS && value !== DEFAULTS[name]) fields.set(name, typeof value === "boolean" ? Number(value) : value);
   }
   return `#${fields}`;
@@ -32,7 +32,7 @@ function readLink(hash, { groups, models }) {
   if (fields.get("method") === "generate") state.method = "generate";
   if (["max", "argmax", "min", "argmin", "mean"].includes(fields.get("functional"))) state.functional = fields.get("functional");
   const known = models.filter((model) => model.group === state.group).map((model) => model.name);
-  state.models = (fields.get("models") ?? "").split(",").filter((name) => known.includes(name));
+  state.models = fields.getAll("models").filter((name) => known.includes(name));
   if (!state.models.length) state.models = known.slice(0, 2);
   const number = (text) => (text.trim() === "" ? null : Number(text));
   state.points = (fields.get("points") ?? "").split(";").map((text) => text.split(":").map(number))
