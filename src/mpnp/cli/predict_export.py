@@ -2,7 +2,7 @@
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ def _load(directory: Path) -> "tuple[Predictor, Schema]":
 
     try:
         predictor = Predictor(directory)
-        return predictor, Schema.named(predictor.inputs, predictor.outputs, predictor.description["columns"]["task"])
+        return predictor, Schema.named(predictor.inputs, predictor.outputs, str(predictor.description["columns"]["task"]))
     except ModuleNotFoundError as error:
         raise InputError(f"this export needs {error.name}; install it with: pip install 'mpnp[export]'") from None
     except Exception as error:  # damaged files can raise anything
@@ -100,9 +100,6 @@ def _predict(
     predictor: "Predictor", columns: "Schema", name: str | None, context: "Frame | None", at: "Frame", args: argparse.Namespace
 ) -> "Frame":
     """The prediction of one task as a table, with the columns that the model itself would write."""
-    import pandas as pd
-
-    from mpnp.tables.quantiles import quantile_name
     from mpnp.tables.rows import read_context, read_inputs
 
     x, y = (np.zeros((0, 1)), np.zeros((0, 1))) if context is None else read_context(columns, context, None)
@@ -110,19 +107,30 @@ def _predict(
     try:
         _warn(predictor, x, targets)
         answer = predictor.predict(x, y, targets, quantiles=args.quantiles, num_samples=args.num_samples)
+        return _table(columns, name, at, answer, args.quantiles)
     except ValueError as error:
         raise InputError(str(error)) from None
     except Warning:
         raise
     except Exception as error:  # so can the programs in them
         raise _unreadable(args.directory, error) from None
+
+
+def _table(
+    columns: "Schema", name: str | None, at: "Frame", answer: Mapping[str, np.ndarray], quantiles: Sequence[float]
+) -> "Frame":
+    """The answer of one task as a table."""
+    import pandas as pd
+
+    from mpnp.tables.quantiles import quantile_name
+
     table: dict[str, Any] = {} if name is None else {columns.task: [name] * len(at)}
     table |= {column: at[column].to_numpy() for column in columns.inputs}
     for number, output in enumerate(columns.outputs):
         prefix = "" if len(columns.outputs) == 1 else f"{output}_"
         for part in ("mean", "std"):
             table[prefix + part] = answer[part][:, number]
-        levels = enumerate(args.quantiles)
+        levels = enumerate(quantiles)
         table |= {prefix + quantile_name(level): answer["quantiles"][:, number, place] for place, level in levels}
         for part in ("between_std", "within_std"):
             table[prefix + part] = answer[part][:, number]
