@@ -4,8 +4,8 @@
 
 Writes `results/explore`. Times are CPU milliseconds of one request after another, once programs are compiled,
 with the same number of points each time, so that other work on the machine matters little. The record has wall times of the
-server, too. A click asks for a band, then for functions. NumPy runs with one thread: its matrices are too small for several. The
-page of exported models runs in Node.js, which has the engine of Chromium.
+server, too. A click asks for a band, then for functions. NumPy runs with one thread: its matrices are too small for several.
+The page of exported models runs in Node.js, which has the engine of Chromium.
 """
 
 import argparse
@@ -79,7 +79,9 @@ function median(ask) {
 }
 console.log(JSON.stringify({
   page_band: median(() => predictor.summary(predictor.functions(points, targets, 10, 0, 0), [0.05, 0.95])),
-  page_draws: median(() => { for (let i = 0; i * DRAWS_AT_ONCE < numDraws; i++) predictor.resample(points, targets, null, 0, i, 0); }),
+  page_draws: median(() => {
+    for (let i = 0; i * DRAWS_AT_ONCE < numDraws; i++) predictor.resample(points, targets, null, 0, i, 0);
+  }),
 }));
 """
 
