@@ -3,12 +3,14 @@
     python benchmarks/explore_latency.py
 
 Writes `results/explore`. Times are CPU milliseconds of one request after another, once programs are compiled,
-with the same number of points each time, so that other work on the machine matters little. The record has wall times, too. A
-click asks for a band, then for functions.
+with the same number of points each time, so that other work on the machine matters little. The record has wall times of the
+server, too. A click asks for a band, then for functions. NumPy runs with one thread: its matrices are too small for several.
+The page of exported models runs in Node.js, which has the engine of Chromium.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -21,22 +23,71 @@ from typing import Any
 import numpy as np
 
 from mpnp.explore.answers import Answers
+from mpnp.explore.document import INTERPRETER, PARTS
 from mpnp.explore.gallery import Gallery
-from mpnp.explore.html import write_html
+from mpnp.explore.html import pack, write_html
 from mpnp.explore.pictures import Pictures
 from mpnp.export.folders import write_numpy
-from mpnp.export.numpy_predictor import Predictor
 from mpnp.export.onnx_graphs import write_onnx
+from mpnp.export.programs import export_model
 from mpnp.inference.model import FittedModel, load
 from mpnp.io.compile_cache import keep_compiled_programs
 from mpnp.io.files import environment, write_atomically, write_json
 from mpnp.reproduce.tables import markdown
 
 OUT = Path(__file__).parents[1] / "results" / "explore"
-MODELS = ("cnp-rbf", "mpnp-rbf", "canp-rbf-low", "mpanp-rbf", "tnp-rbf-low")
-NUM_POINTS, NUM_DRAWS, NUM_TARGETS, CLICKS, SEED = 7, 12, 128, 9, 0
+MODELS = ("cnp-rbf", "mpnp-rbf", "canp-rbf-low", "mpanp-rbf-low", "tnp-rbf-low")
+NUM_POINTS, NUM_DRAWS, NUM_TARGETS, CLICKS, SEED = 7, 8, 128, 9, 0
 
-START = "import time; from predictor import Predictor; Predictor('.'); print(time.process_time())"
+IN_NUMPY = """
+import json, statistics, sys, time
+import numpy as np
+from predictor import Predictor
+
+num_points, num_targets, num_draws, repeats = map(int, sys.argv[1:])
+predictor = Predictor(".")
+times = {"start": 1000 * time.process_time()}
+x, targets = np.linspace(-1.8, 1.7, num_points), np.linspace(-2, 2, num_targets)
+
+def median(ask):
+    times = []
+    for _ in range(repeats + 1):
+        started = time.process_time()
+        ask()
+        times.append(1000 * (time.process_time() - started))
+    return statistics.median(times[1:])
+
+times["numpy_band"] = median(lambda: predictor.predict(x, np.sin(3 * x), targets))
+times["numpy_draws"] = median(lambda: predictor.sample(x, np.sin(3 * x), targets, num_draws))
+print(json.dumps(times))
+"""
+
+IN_PAGE = """
+const { content, numPoints, numTargets, numDraws, repeats } = JSON.parse(require("fs").readFileSync(0));
+const predictor = new Predictor(content.model, decodeWeights(content.index, content.weights));
+const along = (low, high, count) => Array.from({ length: count }, (_, i) => low + ((high - low) * i) / (count - 1));
+const points = along(-1.8, 1.7, numPoints).map((x) => ({ x, y: [Math.sin(3 * x)] })), targets = along(-2, 2, numTargets);
+function median(ask) {
+  const times = [];
+  for (let i = 0; i <= repeats; i++) {
+    const before = process.cpuUsage();
+    ask();
+    const { user, system } = process.cpuUsage(before);
+    times.push((user + system) / 1000);
+  }
+  return times.slice(1).sort((a, b) => a - b)[Math.floor(repeats / 2)];
+}
+console.log(JSON.stringify({
+  page_band: median(() => predictor.summary(predictor.functions(points, targets, 10, 0, 0), [0.05, 0.95])),
+  page_draws: median(() => {
+    for (let i = 0; i * DRAWS_AT_ONCE < numDraws; i++) predictor.resample(points, targets, null, 0, i, 0);
+  }),
+}));
+"""
+
+REPEATS = 5
+PAGE_TARGETS = 96
+"""Inputs at which the page of exported models draws."""
 
 
 def main() -> None:
@@ -49,6 +100,7 @@ def main() -> None:
     titles = {
         "server: band, CPU-ms": "band", "functions, ms": "draws", "exact process, ms": "exact",
         "NumPy: start of Python and model, ms": "start", "band, ms": "numpy_band", "functions, ms ": "numpy_draws",
+        "HTML: band, ms": "page_band", "functions, ms  ": "page_draws",
         "NumPy, MB": "numpy_mb", "ONNX, MB": "onnx_mb", "HTML, MB": "html_mb",
     }  # fmt: skip
     digits = {name: 2 if name.endswith("mb") else 0 for name in titles.values()}
@@ -83,20 +135,27 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def measure_exports(model: FittedModel, folder: Path) -> dict[str, Any]:
-    """Sizes of all formats, and times of the one in NumPy."""
+    """Sizes of all formats, and times of those that this package runs."""
     writers = {"numpy": write_numpy, "onnx": write_onnx, "html": write_html}
     files = {name: write({"model": model}, folder / name) for name, write in writers.items()}
     sizes = {f"{name}_mb": sum(path.stat().st_size for path in paths) / 1e6 for name, paths in files.items()}
-    command = [sys.executable, "-c", START]
-    starts = [float(subprocess.run(command, cwd=folder / "numpy", capture_output=True, check=True).stdout) for _ in range(5)]
-    predictor, x = Predictor(folder / "numpy"), np.linspace(-1.8, 1.7, NUM_POINTS)
-    targets = np.linspace(-2, 2, NUM_TARGETS)
-    times = {
-        "start": 1000 * statistics.median(starts),
-        "numpy_band": median(lambda: predictor.predict(x, np.sin(3 * x), targets), 5),
-        "numpy_draws": median(lambda: predictor.sample(x, np.sin(3 * x), targets, NUM_DRAWS), 3),
-    }
-    return sizes | times
+    return sizes | measure_numpy(folder / "numpy") | measure_page(model)
+
+
+def measure_numpy(folder: Path) -> dict[str, float]:
+    """CPU milliseconds of the predictor in NumPy, by itself."""
+    command = [sys.executable, "-c", IN_NUMPY, *map(str, (NUM_POINTS, NUM_TARGETS, NUM_DRAWS, REPEATS))]
+    alone = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return json.loads(subprocess.run(command, cwd=folder, env=alone, capture_output=True, check=True).stdout)
+
+
+def measure_page(model: FittedModel) -> dict[str, float]:
+    """CPU milliseconds of the interpreter of the page."""
+    scripts = "\n".join((PARTS / name).read_text() for name in INTERPRETER)
+    asked = {"numPoints": NUM_POINTS, "numTargets": PAGE_TARGETS, "numDraws": NUM_DRAWS, "repeats": REPEATS}
+    content = json.dumps({"content": pack(export_model(model))} | asked)
+    run = subprocess.run(["node", "-e", scripts + IN_PAGE], input=content, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
 
 
 def measure_image() -> dict[str, float]:

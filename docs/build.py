@@ -50,6 +50,7 @@ def main() -> None:
     if dead := sorted(dead_links()):
         sys.exit("these links lead nowhere:\n" + "\n".join(dead))
     print(f"built {sum(1 for _ in SITE.rglob('*.html'))} pages: {SITE / 'index.html'}")
+    print(f"its search needs a server, such as: python -m http.server --directory {SITE.relative_to(ROOT)}")
 
 
 def navigation() -> list:

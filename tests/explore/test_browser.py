@@ -1,6 +1,7 @@
 """The page in a real browser: as a file that runs models by itself, and in front of a server."""
 
 import contextlib
+import csv
 import threading
 
 import pytest
@@ -13,6 +14,9 @@ from mpnp.explore.html import write_html
 from mpnp.explore.pictures import Pictures
 
 POINTS = "page.state.points"
+
+HOSTILE = 'second, "or" <img src=x onerror=alert(1)></script>'
+"""The name of a model."""
 
 
 @contextlib.contextmanager
@@ -40,7 +44,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def models():
-    return {"first": fitted("canp"), "second": fitted("mpnp")}
+    return {"first": fitted("canp"), HOSTILE: fitted("mpnp")}
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +126,7 @@ def test_a_link_restores_the_view(page):
     page.settle()
     page.find("#link").click()
     state, address = page.run("page.state"), page.run("location.href")
+    assert state["models"] == ["first", HOSTILE]
     page.driver.get("about:blank")
     page.driver.get(address)
     page.settle()
@@ -156,9 +161,10 @@ def test_the_posterior_of_a_functional_is_a_histogram(page):
 def test_csv_and_picture_hold_what_is_shown(page):
     page.click(10, 10)
     page.settle()
-    rows = page.run("toCsv(page.state, page.group, page.panels.map((panel) => [panel.model.name, panel.answer]))").splitlines()
-    series = {tuple(row.split(",")[:2]) for row in rows[1:]}
-    assert rows[0] == "model,series,x,y" and {("", "observed"), ("first", "mean"), ("second", "function 8")} <= series
+    rows = page.run("toCsv(page.state, page.group, page.panels.map((panel) => [panel.model.name, panel.answer]))")
+    header, *rows = csv.reader(rows.splitlines())
+    series = {tuple(row[:2]) for row in rows}
+    assert header == ["model", "series", "x", "y"] and {("", "observed"), ("first", "mean"), (HOSTILE, "function 8")} <= series
     size = page.driver.execute_async_script("picture(page.panels).then((blob) => arguments[0](blob.size))")
     assert size > 20_000
 

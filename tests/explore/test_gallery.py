@@ -24,6 +24,7 @@ def test_real_curves_are_what_one_starts_with():
     curves = some_curves()
     (group,) = Gallery({"a": fitted("cnp")}, curves).describe()["groups"]
     whole = group["starts"][1]
+    assert (group["first"], group["truth"]) == (0, "the whole curve")
     assert whole["name"] == "0" and np.all(np.diff(whole["x"]) > 0)
     np.testing.assert_allclose(np.sort(whole["x"]), np.sort(curves.pair(0)[0][:, 0]), rtol=1e-4)
 

@@ -24,8 +24,10 @@ FUNCTIONS = {
     "roots": lambda _, x: jax.lax.rsqrt(x**2 + 1) + jnp.square(x) ** 3 - jnp.expm1(x),
     "normal quantile": lambda _, x: jax.scipy.special.ndtri(jax.nn.sigmoid(x)),
     "normal cdf": lambda _, x: jax.scipy.special.ndtr(x),
-    "one of several": lambda _, x: jax.lax.select_n(jnp.floor(x).astype(int) % 3, x, -x, x**2),
-    "bits": lambda _, x: jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(x, jnp.uint32) & 0xFFFFF000, jnp.float32),
+    "one of several": lambda _, x: jax.lax.select_n((x > -0.5).astype(int) + (x > 0.5), x, -x, x**2),
+    "bits": lambda _, x: jax.lax.bitcast_convert_type(
+        jax.lax.bitcast_convert_type(x, jnp.uint32) & jnp.uint32(0xFFFFF000), jnp.float32
+    ),
     "nested calls": lambda _, x: jax.jit(jax.nn.softmax)(jax.jit(jnp.tanh)(x)),
     "integers": lambda _, x: jnp.floor(x).astype(int) * 2 + jnp.arange(6),
 }

@@ -24,10 +24,11 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(card.to_json(), indent=2))
         return
     try:
-        print(card_table(card))
+        table = card_table(card)
     except RunError:
         raise
     except Exception as error:  # the part of a card for people is unchecked until here, and may hold anything
         raise RunError(
             f"the card of {args.directory} is damaged or incomplete ({first_line(error)}); restore it from a copy"
         ) from None
+    print(table)

@@ -69,7 +69,11 @@ class Gallery:
         columns = model.card.columns
         low, high = trained_range(model)
         output = columns.output_scale
-        starts = _drawn_starts(model) if self.curves is None else _real_starts(self.curves)
+        # One begins with some points of a drawn function, or with the beginning of a real curve.
+        if self.curves is None:
+            starts, first, truth = _drawn_starts(model), 1, "the true function"
+        else:
+            starts, first, truth = _real_starts(self.curves), 0, "the whole curve"
         return {
             "name": str(model.card.about.get("task") or f"{columns.outputs[0]} by {columns.inputs[0]}"),
             "input": columns.inputs[0],
@@ -78,6 +82,8 @@ class Gallery:
             "x": [low, high],
             "y": [[shift - HEIGHT * scale, shift + HEIGHT * scale] for shift, scale in zip(*output, strict=True)],
             "starts": starts,
+            "first": first,
+            "truth": truth,
         }
 
 

@@ -108,14 +108,24 @@ def warm_up(answers: Answers | None, pictures: Pictures | None) -> None:
     """Compile what the pages ask for first, in the background."""
 
     def ask() -> None:
-        for name in list(answers.gallery.models)[:2] if answers else []:
-            request = {"model": name, "x": [], "y": [], "output": 0, "grid": [0, 1, 128], "band": 0.9, "draws": 8, "seed": 0}
-            for part in ("band", "draws"):
-                answers(request | {"part": part, "method": "resample"})
-        for name in list(pictures.models)[:1] if pictures else []:
+        if answers is not None:
+            for name in list(answers.gallery.models)[:2]:
+                request = {
+                    "model": name,
+                    "x": [],
+                    "y": [],
+                    "output": 0,
+                    "grid": [0, 1, 128],
+                    "band": 0.9,
+                    "draws": 8,
+                    "seed": 0,
+                }
+                for part in ("band", "draws"):
+                    answers(request | {"part": part, "method": "resample"})
+        if pictures is not None:
             height, width, channels = pictures.shape
             pixels = [[place] + [0] * channels for place in range(height * width // 10)]
-            pictures({"model": name, "draws": 4, "pixels": pixels})
+            pictures({"model": next(iter(pictures.models)), "draws": 4, "pixels": pixels})
 
     threading.Thread(target=ask, daemon=True).start()
 

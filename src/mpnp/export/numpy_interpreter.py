@@ -190,7 +190,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "cos": _plain(np.cos),
     "exp": _plain(np.exp),
     "expm1": _plain(np.expm1),
-    "float_to_bits": lambda _, a: np.ascontiguousarray(a).view(np.uint32).reshape(np.shape(a)),
+    "float_to_bits": lambda _, a: np.ascontiguousarray(a, np.float32).view(np.uint32).reshape(np.shape(a)),
     "floor": _plain(np.floor),
     "gather": _gather,
     "ge": _plain(np.greater_equal),

@@ -81,7 +81,7 @@ class Page {
     this.truth = null;
     this.edit = { add: (x, y) => this.add(x, y), move: (i, x, y) => this.move(i, x, y), settle: () => this.settle(), remove: (i) => this.remove(i) };
     this.state = readLink(location.hash, this);
-    if (!location.hash && groups[this.state.group].starts.length > 1) this.begin(1, false);
+    if (!location.hash) this.begin(this.group.first, false);
     this.listen();
     this.rebuild();
     window.addEventListener("hashchange", () => { this.state = readLink(location.hash, this); this.truth = null; this.rebuild(); });
@@ -189,6 +189,7 @@ class Page {
     find("exact-choice").hidden = !any("exact");
     find("pseudo-choice").hidden = !any("pseudo");
     document.querySelector('[value="generate"]').disabled = !any("generates");
+    find("truth-name").textContent = group.truth;
     this.showControls();
     this.fitRange();
     const kept = new Map(this.panels.map((panel) => [panel.model, panel]));
@@ -219,7 +220,7 @@ class Page {
     find("functional").addEventListener("change", (event) => set("functional", event.target.value));
     find("group").addEventListener("change", (event) => {
       this.state = { ...readLink(`#group=${event.target.value}`, this), draws: this.state.draws, method: this.state.method };
-      this.begin(1, false);
+      this.begin(this.group.first, false);
       this.history = [];
       this.rebuild();
     });
