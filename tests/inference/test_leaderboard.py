@@ -17,7 +17,7 @@ from mpnp.inference.forecasters import COMPONENTS, mix
 from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.rivalry import HeldOut, choose, compete, learn_rivals
+from mpnp.inference.rivalry import HeldOut, _learn_stack, choose, compete, learn_rivals
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
@@ -143,6 +143,28 @@ def test_stacking_finds_the_weights_of_a_mixture():
     assert set(hedged) == set(densities) and abs(hedged["far"] - 1 / 33) < 1 / 64
 
 
+@pytest.mark.parametrize(("told", "wanted"), [(1.0, 0.7), (0.8, 0.9), (0.6, 1.0)])
+def test_the_spread_of_a_stack_corrects_mixtures_that_are_too_wide(told, wanted):
+    """y = a + b + noise; of two forecasters, each knows one of a and b, and claims `told` of the spread that is left to it."""
+    rng, columns = np.random.default_rng(0), Schema.numbered(1, 1)
+    a, b = rng.normal(size=(2, 4_000, 1))
+    y, std = a + b + 0.3 * rng.normal(size=a.shape), np.full((1, 4_000, 1), told * np.sqrt(1 + 0.3**2))
+    cuts = [(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((10, 1)), part) for part in np.split(y, 400)]
+    answers = {"one": Predictive(a[None], std), "other": Predictive(b[None], std)}
+    stack = _learn_stack(answers, columns, HeldOut(cuts, np.arange(400)))
+    assert abs(stack.weights["one"] - 0.5) < 0.05 and stack.spread == wanted
+    stacked, plain = (
+        Prediction.decode(answer, columns) for answer in (stack.mix(answers), mix([*answers.values()], [0.5] * 2))
+    )
+    assert stacked.crps(y).mean() <= plain.crps(y).mean()
+
+
+def test_what_ignores_the_context_joins_no_stack(model):
+    assert "mean" not in model.leaderboard.weights and set(model.leaderboard.weights) <= {"network", *model.rivals}
+    alone = judge(days(num=10), ("mean",)).leaderboard
+    assert not alone.weights and {standing.name for standing in alone.validation} == {"network", "mean"}
+
+
 def test_a_mixture_has_the_moments_of_its_parts():
     rng = np.random.default_rng(0)
     few, many = (Predictive(rng.normal(size=(num, 5, 1)), np.full((num, 5, 1), 0.1)) for num in (1, 4_000))
@@ -237,6 +259,7 @@ DAMAGE = {
     "a weight without end": {"weights": {"network": float("inf")}},
     "a stack of itself": {"weights": {"stack": 1.0}},
     "weights in a list": {"weights": [1.0]},
+    "a stack without spread": {"spread": 0.0},
     "no contexts": {"num_contexts": 0},
     "a reason that is no text": {"skipped": {"gp": 3}},
     "scores of digits": {"test": [{"name": "gp", **dict.fromkeys(list(vars(STANDING))[1:], 10**400)}]},

@@ -119,11 +119,11 @@ class RivalForecaster(AbstractForecaster):
 
 
 class StackForecaster(AbstractForecaster):
-    """A mixture of forecasters with fixed weights. Functions come from those that have any."""
+    """A mixture of forecasters with fixed weights and spread. Functions come, as they are, from those that have any."""
 
-    def __init__(self, members: Mapping[str, AbstractForecaster], weights: Mapping[str, float]) -> None:
+    def __init__(self, members: Mapping[str, AbstractForecaster], weights: Mapping[str, float], spread: float) -> None:
         some = [(members[name], weight) for name, weight in weights.items()]
-        self.predictor = lambda count: StackPredictor([(member.predictor(count), weight) for member, weight in some])
+        self.predictor = lambda count: StackPredictor([(member.predictor(count), weight) for member, weight in some], spread)
         self.resampler = StackFunctions([(member.resampler, weight) for member, weight in some if member.has_functions])
         self.has_functions = any(member.has_functions for member, _ in some)
 
@@ -184,19 +184,20 @@ class RivalFunctions:
 class StackPredictor:
     """Predictors whose predictions are mixed."""
 
-    def __init__(self, members: Sequence[tuple[Predicts, float]]) -> None:
+    def __init__(self, members: Sequence[tuple[Predicts, float]], spread: float) -> None:
         self.members, self.weights = [member for member, _ in members], [weight for _, weight in members]
+        self.spread = spread
 
     def __call__(self, context: PointSet, x_target: Targets, *, seed: int | None = None) -> Predictive:
         """Predict at the targets."""
         if seed is not None:
             raise InputError("a stack has no generator of functions; use method='resample', or the network")
-        return mix([member(context, x_target) for member in self.members], self.weights)
+        return mix([member(context, x_target) for member in self.members], self.weights, self.spread)
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
         """Predict many tasks."""
         answers = [member.many(contexts, x_targets) for member in self.members]
-        return [mix(parts, self.weights) for parts in zip(*answers, strict=True)]
+        return [mix(parts, self.weights, self.spread) for parts in zip(*answers, strict=True)]
 
 
 class StackFunctions:
@@ -242,16 +243,17 @@ class StackFunctions:
             raise InputError(f"this stack {NO_FUNCTIONS}")
 
 
-def mix(answers: Sequence[Predictive], weights: Sequence[float]) -> Predictive:
-    """A mixture of predictions of one task, of `COMPONENTS` components of equal weight.
+def mix(answers: Sequence[Predictive], weights: Sequence[float], spread: float = 1.0) -> Predictive:
+    """A mixture of predictions of one task, of `COMPONENTS` components of equal weight, whose scales `spread` multiplies.
 
     >>> one = Predictive(np.zeros((1, 1, 1)), np.ones((1, 1, 1)))
-    >>> float(mix([one, Predictive(one.loc + 4, one.scale)], [0.75, 0.25]).mean.item())
-    1.0
+    >>> mixed = mix([one, Predictive(one.loc + 4, one.scale)], [0.75, 0.25], spread=0.5)
+    >>> float(mixed.mean.item()), float(mixed.within_std.item())
+    (1.0, 0.5)
     """
     parts = [_thin(answer, round(weight * COMPONENTS)) for answer, weight in zip(answers, weights, strict=True)]
     loc, scale = (np.concatenate(both) for both in zip(*parts, strict=True))
-    return Predictive(loc, scale, answers[0].distribution)
+    return Predictive(loc, scale * spread, answers[0].distribution)
 
 
 def _thin(answer: Predictive, num: int) -> tuple[np.ndarray, np.ndarray]:

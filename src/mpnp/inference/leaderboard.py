@@ -70,6 +70,8 @@ class Leaderboard:
     skipped: dict[str, str]
     """Rivals that do not suit the curves, and why."""
     num_contexts: int
+    spread: float = 1.0
+    """Factor on the scales of the stack's members."""
 
     def __post_init__(self) -> None:
         """Check consistency: it may come from a damaged card."""
@@ -81,6 +83,8 @@ class Leaderboard:
             raise ValueError("the weights of its stack are not shares of its forecasters")
         if (self.weights or STACK in names) and not math.isclose(sum(shares), 1):
             raise ValueError("the weights of its stack do not sum to one")
+        if not (_is_finite(self.spread) and self.spread > 0):
+            raise ValueError("the spread of its stack is no positive number")
         if not all(isinstance(text, str) for text in (*self.skipped, *self.skipped.values())):
             raise ValueError("its reasons to skip rivals are not texts")
         require_count("num_contexts", self.num_contexts)
@@ -104,7 +108,8 @@ class Leaderboard:
         chance = ", which may be chance" if network.may_be_first else ""
         if self.best == STACK:
             parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
-            return f"A stack ({parts}) beats the network alone {gap}{chance}. Predictions use the stack by default."
+            narrowed = "" if self.spread == 1 else f"; spread × {self.spread:g}"
+            return f"A stack ({parts}{narrowed}) beats the network alone {gap}{chance}. Predictions use the stack by default."
         return f"The rival '{self.best}' beats the network {gap}{chance}. Predictions use '{self.best}' by default."
 
     def frame(self, split: str = "validation") -> Any:

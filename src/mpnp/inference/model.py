@@ -129,7 +129,7 @@ class FittedModel:
         chosen = board.resolve(name)
         if missing := {chosen, *(board.weights if chosen == STACK else ())} - {STACK, *members}:
             raise RunError(f"the model lacks its rivals {sorted(missing)}; restore its directory from a copy")
-        return StackForecaster(members, board.weights) if chosen == STACK else members[chosen]
+        return StackForecaster(members, board.weights, board.spread) if chosen == STACK else members[chosen]
 
     def condition(self, X: Any = (), y: Any = None, *, num_samples: int = NUM_SAMPLES) -> Posterior:
         """The posterior given rows of X and y, or of one data frame with the columns of both; without rows, the prior.

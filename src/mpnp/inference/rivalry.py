@@ -21,8 +21,23 @@ from mpnp.tables.points import many_contexts, many_targets
 
 __all__ = ["HeldOut", "choose", "compete", "learn_rivals"]
 
+SPREADS = (0.7, 0.8, 0.9, 1.0)
+"""Factors on the scales of a stack's members. A mixture of calibrated forecasts that differ is too wide (Gneiting and Ranjan,
+2013). Factors above one are left out: they give outliers a higher density, at the price of the CRPS."""
+
 Answers = dict[str, Predictive]
 """Of each forecaster, the prediction of the targets of all held-out contexts."""
+
+
+class Stack(NamedTuple):
+    """The weights of a mixture of forecasters, and the factor on all their scales."""
+
+    weights: dict[str, float]
+    spread: float
+
+    def mix(self, answers: Answers) -> Predictive:
+        """The mixture of these predictions."""
+        return mix([answers[name] for name in self.weights], list(self.weights.values()), self.spread)
 
 
 class HeldOut(NamedTuple):
@@ -62,12 +77,14 @@ def compete(
     own, of_test = network
     answers: Answers = {NETWORK: own, **_answer(rivals, columns, validation)}
     tested: Answers = {} if of_test is None else {NETWORK: of_test, **_answer(rivals, columns, test)}
-    stackable = own.distribution == Gaussian()
-    weights = _weights(answers, columns, validation) if stackable else {}
-    stacks = _cross_fitted_stack(answers, columns, validation) if stackable else {}
-    standings = _standings({**answers, **stacks}, columns, validation)
-    if tested and weights:
-        tested[STACK] = _stack(tested, weights)
+    members = {name: answers[name] for name in (NETWORK, *rivals) if name == NETWORK or rivals[name].reads_context}
+    stack, judged = None, {}
+    if own.distribution == Gaussian() and len(members) > 1:
+        stack, judged = _learn_stack(members, columns, validation), _cross_fitted_stack(members, columns, validation)
+    standings = _standings({**answers, **judged}, columns, validation)
+    weights = {} if stack is None else stack.weights
+    if tested and stack is not None:
+        tested[STACK] = stack.mix(tested)
     return Leaderboard(
         validation=standings,
         test=_standings(tested, columns, test) if tested else (),
@@ -75,6 +92,7 @@ def compete(
         weights=weights,
         skipped=dict(skipped),
         num_contexts=len(validation.cuts),
+        spread=1.0 if stack is None else stack.spread,
     )
 
 
@@ -96,10 +114,16 @@ def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: Held
     return {name: join(RivalPredictor(rival, columns).many(contexts, targets)) for name, rival in rivals.items()}
 
 
-def _weights(answers: Answers, columns: Schema, held_out: HeldOut) -> dict[str, float]:
-    """Weights of the stack, learnt from these predictions."""
-    densities = {name: log_prob(columns, answer, held_out.cuts) for name, answer in answers.items()}
-    return learn_weights(densities, COMPONENTS, len(np.unique(held_out.curve)))
+def _learn_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Stack:
+    """The weights and the spread that give the held-out targets the highest density."""
+    num_tasks = len(np.unique(held_out.curve))
+
+    def learn(spread: float) -> tuple[float, Stack]:
+        densities = {name: log_prob(columns, mix([answer], [1.0], spread), held_out.cuts) for name, answer in answers.items()}
+        stack = Stack(learn_weights(densities, COMPONENTS, num_tasks), spread)
+        return float(log_prob(columns, stack.mix(answers), held_out.cuts).mean()), stack
+
+    return max(map(learn, SPREADS), key=lambda scored: scored[0])[1]
 
 
 def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Answers:
@@ -111,14 +135,10 @@ def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) ->
     first, second = ({name: part[half][0] for name, part in parts.items()} for half in (0, 1))
     before, after = (HeldOut(held_out.cuts[half], held_out.curve[half]) for half in (slice(middle), slice(middle, None)))
     crossed = (
-        _stack(first, _weights(second, columns, after)),
-        _stack(second, _weights(first, columns, before)),
+        _learn_stack(second, columns, after).mix(first),
+        _learn_stack(first, columns, before).mix(second),
     )
     return {STACK: join(crossed)}
-
-
-def _stack(answers: Answers, weights: Mapping[str, float]) -> Predictive:
-    return mix([answers[name] for name in weights], list(weights.values()))
 
 
 def _standings(answers: Answers, columns: Schema, held_out: HeldOut) -> tuple[Standing, ...]:

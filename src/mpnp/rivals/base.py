@@ -82,6 +82,8 @@ class AbstractRival(abc.ABC):
     """The rival's name in `RIVALS`, on the command line and in files."""
     title: ClassVar[str]
     """What it is, in a few words."""
+    reads_context: ClassVar[bool] = True
+    """Whether it conditions on the context. Others are references only and join no stack."""
 
     @classmethod
     @abc.abstractmethod

@@ -38,6 +38,7 @@ class MeanCurve(AbstractRival):
 
     kind = "mean"
     title = "mean curve of the training tasks"
+    reads_context = False
 
     @classmethod
     def learn(cls, curves: Sequence[Points], *, context: str, seed: int) -> "MeanCurve":
