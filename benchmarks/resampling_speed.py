@@ -2,9 +2,9 @@
 
     python benchmarks/resampling_speed.py           what the record lacks; remove it to measure anew
 
-One size varies at a time: functions, future observations, context. Times are CPU and wall seconds after compilation; wall time
-depends on what else the machine does, so the table shows CPU time, best measured on one core (`taskset -c 0`). The record and its
-table go to `results/speed`.
+One size varies at a time: functions, future observations, context. Times are CPU and wall seconds after compilation; wall
+time depends on what else the machine does, so the table shows CPU time, best measured on one core (`taskset -c 0`). The record
+and its table go to `results/speed`.
 """
 
 import argparse
