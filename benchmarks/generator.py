@@ -35,13 +35,13 @@ START, SIGMA_MIN = "cnp-rbf", 0.005
 RECIPE = dataclasses.replace(
     RECIPES["fast"], steps=2_000, batch_size=32, core_share=0.0, validate_every=500, validation_tasks=512, checkpoint_every=100
 )
-SETTINGS: dict[str, dict[str, float]] = {
-    "as in the paper": {},
-    "noise correlation 0.9": {"noise_correlation": 0.9},
-    "energy weight 0.1": {"energy_weight": 0.1},
-    "energy weight 1": {"energy_weight": 1.0},
-    "energy weight 3": {"energy_weight": 3.0},
-    "noise correlation 0.9, energy weight 1": {"noise_correlation": 0.9, "energy_weight": 1.0},
+SETTINGS = {
+    "as in the paper": ModelSettings(sigma_min=SIGMA_MIN),
+    "noise correlation 0.9": ModelSettings(sigma_min=SIGMA_MIN, noise_correlation=0.9),
+    "energy weight 0.1": ModelSettings(sigma_min=SIGMA_MIN, energy_weight=0.1),
+    "energy weight 1": ModelSettings(sigma_min=SIGMA_MIN, energy_weight=1.0),
+    "energy weight 3": ModelSettings(sigma_min=SIGMA_MIN, energy_weight=3.0),
+    "noise correlation 0.9, energy weight 1": ModelSettings(sigma_min=SIGMA_MIN, noise_correlation=0.9, energy_weight=1.0),
 }
 
 
@@ -73,8 +73,8 @@ def slug(name: str) -> str:
 
 def measure(name: str, num_tasks: int) -> dict[str, Any]:
     """Train a setting, then draw functions for validation tasks."""
-    settings = ModelSettings(sigma_min=SIGMA_MIN, **SETTINGS[name])
-    run = finish(RunConfig("mpnp", "rbf", recipe=RECIPE, settings=settings, start_from=START), RUNS / slug(name))
+    config = RunConfig("mpnp", "rbf", recipe=RECIPE, settings=SETTINGS[name], start_from=START)
+    run = finish(config, RUNS / slug(name))
     model = load(run.path)
     cases = cases_from_gaussian_process(fixed_tasks(find_problem("rbf").validation, VALIDATION_SEED), "rbf", num_tasks)
     return {

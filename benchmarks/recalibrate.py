@@ -63,7 +63,8 @@ def score_again(run: RunDirectory, task: str) -> None:
     before: dict[str, Any] = read_json(run.scores(task))
     counts = {name: before["evaluation"][name] for name in ("num_tasks", "num_samples")}
     after = evaluate_run(run.path, **counts)
-    write_json(run.scores(task), after | {"uncalibrated": before.get("uncalibrated", before["scores"])})
+    kept = {"training": before["training"], "uncalibrated": before.get("uncalibrated", before["scores"])}
+    write_json(run.scores(task), after | kept)
 
 
 if __name__ == "__main__":

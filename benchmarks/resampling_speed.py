@@ -1,9 +1,10 @@
 """What drawing functions by predictive resampling costs, and how the cost grows.
 
-    python benchmarks/resampling_speed.py
+    python benchmarks/resampling_speed.py           what the record lacks; remove it to measure anew
 
-One size varies at a time: functions, future observations, context. Times are CPU and wall seconds after compilation; wall time
-depends on what else the machine does, so the table shows CPU time. The record and its table go to `results/speed`.
+One size varies at a time: functions, future observations, context. Times are CPU and wall seconds after compilation; wall
+time depends on what else the machine does, so the table shows CPU time, best measured on one core (`taskset -c 0`). The record
+and its table go to `results/speed`.
 """
 
 import argparse
@@ -15,9 +16,10 @@ import numpy as np
 from measure import RESULTS, measure_unit, seconds_each
 
 from mpnp.inference.model import load
-from mpnp.io.files import environment, write_atomically, write_json
+from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.tables import markdown
 
+RECORD = RESULTS / "resampling.json"
 MODELS = ("canp-rbf", "mpanp-rbf", "tnp-rbf-low")
 
 
@@ -40,14 +42,18 @@ VARIED = [
 
 
 def main() -> None:
-    """Measure, record, tabulate."""
+    """Measure what the record lacks, tabulate."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    rows = [measure(name, sizes) for name in MODELS for sizes in VARIED]
-    write_json(
-        RESULTS / "resampling.json", {"kind": "resampling", "unit": measure_unit(), "rows": rows, "environment": environment()}
-    )
-    table = tabulate(rows)
-    write_atomically(RESULTS / "resampling.md", lambda file: file.write(table.encode()))
+    start = {"kind": "resampling", "unit": measure_unit(), "rows": [], "environment": environment()}
+    record = read_json(RECORD) if RECORD.exists() else start
+    known = [(row["model"], row["sizes"]) for row in record["rows"]]
+    for sizes in VARIED:
+        for name in MODELS:
+            if (name, dataclasses.asdict(sizes)) not in known:
+                record["rows"].append(measure(name, sizes))
+                write_json(RECORD, record)
+    table = tabulate(record["rows"])
+    write_atomically(RECORD.with_suffix(".md"), lambda file: file.write(table.encode()))
     print(table)
 
 

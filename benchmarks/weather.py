@@ -86,9 +86,9 @@ def main() -> None:
             answers = forecasts_of(name, fit_or_load(MODELS[name], curves, options.models / name))
             rows += [score_ours(model, method, questions) for method, model in answers.items()]
             days = {method: functools.partial(continue_day, model) for method, model in answers.items()}
+            if name == "mpanp":
+                draw(answers["MPANP"], questions)
         maxima += [score_maxima(method, day, questions) for method, day in days.items()]
-        if name == "mpanp":
-            draw(next(iter(answers.values())), questions)
     write_results(parts, len(questions), rows, maxima)
 
 

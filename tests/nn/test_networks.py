@@ -40,6 +40,16 @@ def test_lifted_queries_attend_as_projected_keys_do(weights):
     assert_trees_close(lifted, projected, **CLOSE)
 
 
+@pytest.mark.parametrize("num_known", [0, 2])
+def test_a_set_that_grows_row_by_row_attends_as_the_whole_set_does(num_known):
+    attention = MultiHeadAttention(6, 6, 6, 8, num_heads=2, key=jax.random.key(0))
+    rows, slots = attention.project(normal(5, 6)), jnp.arange(5)
+    sums = attention.sums_within(rows, (slots < num_known).astype(jnp.float32))
+    for slot in range(num_known, 5):
+        sums = attention.append_within(sums, rows, slot, (slots <= slot).astype(jnp.float32))
+    np.testing.assert_allclose(attention.combine(rows.query, sums), attention.attend_within(rows, jnp.ones(5)), **CLOSE)
+
+
 @pytest.mark.parametrize("num_inducing", [0, 2, 40])
 @pytest.mark.parametrize("head_dim", [4, HEAD_DIM_TO_LIFT], ids=["projected", "lifted"])
 def test_an_induced_set_attention_block_is_two_attentions_in_a_row(num_inducing, head_dim):

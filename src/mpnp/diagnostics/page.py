@@ -28,7 +28,7 @@ ul.verdicts li > b { position: absolute; left: .7rem; }
 .good { background: #e5f5e0; } .bad { background: #fee6ce; } .plain { background: #f0f0f0; }
 img { max-width: 100%; height: auto; } div.table { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; margin: .6rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; }
+th, td { padding: .2rem .6rem; text-align: right; vertical-align: bottom; } td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 thead th { border-bottom: 1px solid #999; font-weight: 600; } a { color: #08519c; }
 """

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mpnp.models.backbones.base import InputFeatures
 from mpnp.models.base import AbstractNeuralProcess, AbstractTokenReader, Noise
-from mpnp.nn.encoders import PreparedPoints
+from mpnp.nn.encoders import GrowingPoints
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tasks.task import PointSet
 
@@ -99,7 +99,8 @@ def _complete(
         # One sampled function plus noise is one draw from the predictive mixture.
         predictive = growing.predict(state, before, number, model.draw_noise(before, 1, key=noise_key))
         (y,) = predictive.sample(1, key=output_key, noise=True)
-        return y_future.at[number].set(y[0]), growing.append(state, y, number)
+        y_future = y_future.at[number].set(y[0])
+        return y_future, growing.append(state, y, number, known(y_future, number + 1))
 
     start = jnp.zeros((len(x_future), context.y.shape[-1]), context.y.dtype), growing.start()
     y_future, _ = jax.lax.fori_loop(0, num_future, draw_next, start)
@@ -123,7 +124,7 @@ class _GrowingPoints(eqx.Module):
     def predict(self, state: None, known: PointSet, number: Int[Array, ""], noise: Noise) -> Predictive:
         return self.model.predict_given(known, self.x_future[number][None], noise)
 
-    def append(self, state: None, y: Float[Array, "1 y_dim"], number: Int[Array, ""]) -> None:
+    def append(self, state: None, y: Float[Array, "1 y_dim"], number: Int[Array, ""], known: PointSet) -> None:
         return None
 
 
@@ -139,18 +140,21 @@ class _GrowingTokens(eqx.Module):
         self.model, self.context, self.x_future = model, context, x_future
         self.features = model.backbone.encode_inputs(x_future)
 
-    def start(self) -> PreparedPoints:
-        backbone = self.model.backbone
+    def start(self) -> GrowingPoints:
+        backbone, num_future = self.model.backbone, len(self.x_future)
         prepared = backbone.prepare(self.context, backbone.encode_inputs(self.context.x))
-        return jax.tree.map(lambda rows: jnp.pad(rows, [(0, len(self.x_future))] + [(0, 0)] * (rows.ndim - 1)), prepared)
+        padded = jax.tree.map(lambda rows: jnp.pad(rows, [(0, num_future)] + [(0, 0)] * (rows.ndim - 1)), prepared)
+        return backbone.start_growing(padded, jnp.pad(self.context.counts, (0, num_future)))
 
-    def predict(self, state: PreparedPoints, known: PointSet, number: Int[Array, ""], noise: Noise) -> Predictive:
+    def predict(self, state: GrowingPoints, known: PointSet, number: Int[Array, ""], noise: Noise) -> Predictive:
         backbone = self.model.backbone
-        tokens, query = backbone.relate(state, known.counts), backbone.query_encoded(self.features[number][None])
+        tokens, query = backbone.relate_grown(state, known.counts), backbone.query_encoded(self.features[number][None])
         return self.model.predict_tokens(tokens, self.x_future[number][None], query, noise)
 
-    def append(self, state: PreparedPoints, y: Float[Array, "1 y_dim"], number: Int[Array, ""]) -> PreparedPoints:
+    def append(
+        self, state: GrowingPoints, y: Float[Array, "1 y_dim"], number: Int[Array, ""], known: PointSet
+    ) -> GrowingPoints:
         point = PointSet(self.x_future[number][None], y, jnp.ones(1, bool))
         row = self.model.backbone.prepare(point, self.features[number][None])
         slot = len(self.context.mask) + number
-        return jax.tree.map(lambda rows, new: rows.at[slot].set(new[0]), state, row)
+        return self.model.backbone.grow(state, row, slot, known.counts)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from mpnp.errors import InputError
 from mpnp.nn.linear import Linear, linear, product
@@ -25,6 +25,7 @@ __all__ = [
     "Projected",
     "mean_of_union",
     "softmax_sums",
+    "union_of",
 ]
 
 
@@ -128,7 +129,28 @@ class MultiHeadAttention(eqx.Module):
 
     def attend_within(self, rows: Projected, weights: Float[Array, "*#batch point"]) -> Float[Array, "*#batch point width"]:
         """Self-attention: each row attends to all rows of its set."""
-        return self.combine(rows.query, self._compare(rows.query, rows.keys, rows.values, weights))
+        return self.combine(rows.query, self.sums_within(rows, weights))
+
+    def sums_within(self, rows: Projected, weights: Float[Array, "*#batch point"]) -> Attended:
+        """The sums of each row over all rows of its set, for `append_within` and `combine`."""
+        return self._compare(rows.query, rows.keys, rows.values, weights)
+
+    def append_within(
+        self, sums: Attended, rows: Projected, slot: Int[Array, ""] | int, weights: Float[Array, " point"]
+    ) -> Attended:
+        """The sums after the row in this slot joined a set; `rows` and `weights` are those with it.
+
+        Every row attends to the new one, and the new one to all: no other pair is compared again.
+        """
+        new = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, slot, 1), rows)
+        weight = jax.lax.dynamic_slice_in_dim(weights, slot, 1)
+        grown = union_of(sums, self._compare(rows.query, new.keys, new.values, weight))
+        own = self._compare(new.query, rows.keys, rows.values, weights)
+        return Attended(
+            grown.peak.at[:, slot].set(own.peak[:, 0]),
+            grown.mass.at[:, slot].set(own.mass[:, 0]),
+            grown.mixed.at[slot].set(own.mixed[0]),
+        )
 
     def _project_source(
         self, keys: Float[Array, "*#batch point key_dim"], values: Float[Array, "*#batch point value_dim"]
@@ -217,6 +239,15 @@ def _masses(
     # For zero rows this maximum is minus infinity, whereas `jnp.max` would raise an error.
     peak = jax.lax.reduce_max(jax.lax.stop_gradient(weighted), (weighted.ndim - 1,))
     return peak, jnp.exp(weighted - jnp.where(jnp.isfinite(peak), peak, 0)[..., None])
+
+
+def union_of(one: Attended, other: Attended) -> Attended:
+    """The sums over the rows of both sources."""
+    peak = jnp.maximum(one.peak, other.peak)
+    highest = jnp.where(jnp.isfinite(peak), peak, 0)
+    factors = [jnp.exp(part.peak - highest) for part in (one, other)]
+    shares = [jnp.swapaxes(factor, -1, -2)[..., None] for factor in factors]
+    return Attended(peak, factors[0] * one.mass + factors[1] * other.mass, shares[0] * one.mixed + shares[1] * other.mixed)
 
 
 def mean_of_union(parts: Sequence[Attended]) -> Float[Array, "*batch query head head_dim"]:

@@ -2,12 +2,12 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from mpnp.models.backbones.base import AbstractBackbone, InputFeatures, Tokens
 from mpnp.models.parts import Parts
 from mpnp.nn.attention import Attended, KeyValues, MultiHeadAttention
-from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints, SelfAttentiveEncoder
+from mpnp.nn.encoders import AbstractSetEncoder, GrowingPoints, PreparedPoints, SelfAttentiveEncoder, set_row
 from mpnp.nn.linear import MLP
 from mpnp.tasks.task import PointSet
 
@@ -54,16 +54,41 @@ class AttentiveBackbone(AbstractBackbone):
 
     def relate(self, prepared: tuple[InputFeatures, PreparedPoints], counts: Float[Array, "*#batch point"]) -> Tokens:
         input_features, prepared_values = prepared
-        values = self.value_encoder.relate(prepared_values, counts)
-        keys = jnp.broadcast_to(input_features, (*values.shape[:-1], input_features.shape[-1]))
+        return self._tokens(input_features, self.value_encoder.relate(prepared_values, counts), counts)
+
+    def start_growing(
+        self, prepared: tuple[InputFeatures, PreparedPoints], counts: Float[Array, " point"]
+    ) -> tuple[InputFeatures, GrowingPoints]:
+        input_features, prepared_values = prepared
+        return input_features, self.value_encoder.start_growing(prepared_values, counts)
+
+    def grow(
+        self,
+        growing: tuple[InputFeatures, GrowingPoints],
+        row: PreparedPoints,
+        slot: Int[Array, ""] | int,
+        counts: Float[Array, " point"],
+    ) -> tuple[InputFeatures, GrowingPoints]:
+        return set_row(growing[0], row[0], slot), self.value_encoder.grow(growing[1], row[1], slot, counts)
+
+    def relate_grown(self, growing: tuple[InputFeatures, GrowingPoints], counts: Float[Array, " point"]) -> Tokens:
+        input_features, growing_values = growing
+        return self._tokens(input_features, self.value_encoder.relate_grown(growing_values, counts), counts)
+
+    def _tokens(
+        self, keys: InputFeatures, values: Float[Array, "*#batch point width"], counts: Float[Array, "*#batch point"]
+    ) -> Tokens:
+        keys = jnp.broadcast_to(keys, (*values.shape[:-1], keys.shape[-1]))
         return Tokens(jnp.concatenate([keys, values], axis=-1), counts)
 
     def query_encoded(self, input_features: InputFeatures) -> Float[Array, "*#batch target width"]:
         return self.cross_attention.query_projection(input_features)
 
     def attend(self, query: Float[Array, "*#batch target width"], tokens: Tokens) -> Attended:
-        keys, values = jnp.split(tokens.features, 2, axis=-1)
-        return self.cross_attention.attend(query, KeyValues(keys, values, tokens.weights))
+        source = KeyValues(*jnp.split(tokens.features, 2, axis=-1), tokens.weights)
+        # A lone target, as in predictive resampling, does not pay for projecting all tokens.
+        attention, is_alone = self.cross_attention, query.shape[-2] == 1
+        return attention.attend_lifted(query, source) if is_alone else attention.attend(query, source)
 
     def combine(self, query: Float[Array, "*#batch target width"], *partials: Attended) -> Float[Array, "*#batch target width"]:
         return self.cross_attention.combine(query, *partials)

@@ -5,10 +5,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from mpnp.models.parts import Parts
-from mpnp.nn.encoders import AbstractSetEncoder, PreparedPoints
+from mpnp.nn.encoders import AbstractSetEncoder, GrowingPoints, PreparedPoints, set_row
 from mpnp.tasks.task import PointSet, Task
 
 __all__ = ["AbstractBackbone", "InputFeatures", "Partial", "Query", "Tokens"]
@@ -86,6 +86,20 @@ class AbstractBackbone(eqx.Module):
     @abc.abstractmethod
     def relate(self, prepared: PreparedPoints, counts: Float[Array, "*#batch point"]) -> Tokens:
         """The tokens $R_c$ of prepared points. Each counts as `counts` points; those with count 0 are absent."""
+
+    def start_growing(self, prepared: PreparedPoints, counts: Float[Array, " point"]) -> GrowingPoints:
+        """Prepared points, to which `grow` will append others in slots with count 0. By default, nothing is kept but them."""
+        return prepared
+
+    def grow(
+        self, growing: GrowingPoints, row: PreparedPoints, slot: Int[Array, ""] | int, counts: Float[Array, " point"]
+    ) -> GrowingPoints:
+        """Append the prepared row of a point; `counts` are those with it."""
+        return set_row(growing, row, slot)
+
+    def relate_grown(self, growing: GrowingPoints, counts: Float[Array, " point"]) -> Tokens:
+        """The tokens of all points so far. By default, all are related anew."""
+        return self.relate(growing, counts)
 
     @abc.abstractmethod
     def query_encoded(self, input_features: InputFeatures) -> Query:
