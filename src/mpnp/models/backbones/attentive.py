@@ -85,7 +85,8 @@ class AttentiveBackbone(AbstractBackbone):
         return self.cross_attention.query_projection(input_features)
 
     def attend(self, query: Float[Array, "*#batch target width"], tokens: Tokens) -> Attended:
-        source = KeyValues(*jnp.split(tokens.features, 2, axis=-1), tokens.weights)
+        keys, values = jnp.split(tokens.features, 2, axis=-1)
+        source = KeyValues(keys, values, tokens.weights)
         # A lone target, as in predictive resampling, does not pay for projecting all tokens.
         attention, is_alone = self.cross_attention, query.shape[-2] == 1
         return attention.attend_lifted(query, source) if is_alone else attention.attend(query, source)
