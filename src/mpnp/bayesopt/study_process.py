@@ -97,7 +97,7 @@ class ProcessOfSearches(AbstractSurrogate):
         return float(np.logaddexp.reduce(np.log(given.weights) + parts))
 
     def portfolio(self, count: int) -> Points:
-        """Points to try first: greedily chosen among the best of all past searches, so that the best of them is best on average.
+        """Points to try first, greedily chosen among the best of all past searches: on average, one of them is good.
 
         What a point would have cost in a search is what the process expects given that search, relative to its spread.
         """
