@@ -50,8 +50,8 @@ def tables() -> Iterator[tuple[str, np.ndarray]]:
                 frame = pd.read_csv(io.BytesIO(content.read()), index_col=0, low_memory=False, encoding="latin-1")
             except pd.errors.ParserError:
                 continue
-            numeric = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and name != "Unnamed: 0"]
-            frame = frame[[name for name in numeric if frame[name].nunique() >= FEWEST_VALUES]].dropna()
+            frame = frame.select_dtypes("number").drop(columns="Unnamed: 0", errors="ignore")
+            frame = frame.loc[:, frame.nunique() >= FEWEST_VALUES].dropna()
             columns = tuple(frame.columns)
             if len(columns) < 2 or len(frame) < FEWEST_ROWS or columns in seen:
                 continue
@@ -79,7 +79,9 @@ def main() -> None:
     with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
         for name, values in tables():
             names.append(name)
-            scores.append([[score(values[:, :-1], values[:, -1], cost, gamma) for gamma in GAMMAS] for cost in COSTS])
+            scores.append(
+                [[score(values[:, :-1], values[:, -1], float(cost), float(gamma)) for gamma in GAMMAS] for cost in COSTS]
+            )
             print(name, f"{np.min(scores[-1]):.3f} to {np.max(scores[-1]):.3f}", flush=True)
     arrays = {"names": np.asarray(names), "scores": np.asarray(scores, np.float32), "log2_C": COSTS, "log2_gamma": GAMMAS}
     write_atomically(SCORES, lambda file: np.savez_compressed(file, **arrays))

@@ -31,9 +31,13 @@ Places = np.ndarray
 class AbstractObjective(abc.ABC):
     """One objective of a family, without noise and with a known minimum."""
 
-    minimum: float
     scale: float
     """The unit of regret."""
+
+    @property
+    @abc.abstractmethod
+    def minimum(self) -> float:
+        """The lowest cost."""
 
     @abc.abstractmethod
     def __call__(self, places: Places) -> np.ndarray:
@@ -112,7 +116,7 @@ class Landscape(AbstractObjective):
         ripples = np.cos(places @ self.waves.T + self.phases).sum(axis=-1) * np.sqrt(2 / NUM_RIPPLES)
         return self.level + self.scale * (valley + np.minimum(fall, 4.0) + 0.12 * ripples)
 
-    @functools.cached_property
+    @property
     def minimum(self) -> float:
         return _minimum(self)
 
@@ -130,7 +134,7 @@ class MovedBranin(AbstractObjective):
         values = BENCHMARK["branin"].function(low + (places - self.shift) * (high - low))
         return self.level + self.scale / 50 * values
 
-    @functools.cached_property
+    @property
     def minimum(self) -> float:
         return _minimum(self)
 
@@ -142,7 +146,10 @@ class SupportVectors(AbstractObjective):
 
     def __init__(self, part: int, number: int) -> None:
         self.scores = _scores()[_rows_of(part)[number]]
-        self.minimum = float(self.scores.min())
+
+    @property
+    def minimum(self) -> float:
+        return float(self.scores.min())
 
     def __call__(self, places: Places) -> np.ndarray:
         cost, gamma = np.round(places * (np.array(self.scores.shape) - 1)).astype(int).T
@@ -163,6 +170,7 @@ def _rows_of(part: int) -> np.ndarray:
     return {VALIDATION: rows[:tenth], TEST: rows[tenth : 2 * tenth], PAST: rows[2 * tenth :]}[part]
 
 
+@functools.cache
 def _minimum(objective: AbstractObjective) -> float:
     """On a grid, then downhill from its five best points."""
     side = np.linspace(0, 1, GRID)

@@ -22,9 +22,12 @@ from matplotlib.figure import Figure
 from meta_families import FAMILIES, PAST, TEST, VALIDATION, Family
 from meta_rivals import ProcessOfStudies, portfolio, warm_start
 
+from mpnp.bayesopt.acquisition import EXPECTED_IMPROVEMENT
+from mpnp.bayesopt.registry import AUTO
 from mpnp.inference.estimator import NeuralProcessRegressor
 from mpnp.inference.model import FittedModel, load
 from mpnp.integrations.optuna import NeuralProcessSampler, tasks_from_studies
+from mpnp.integrations.optuna.beliefs import OfStudies, find_belief
 from mpnp.integrations.optuna.space import Space
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.models.config import ModelSettings
@@ -65,13 +68,14 @@ def learnt_model(curves: Curves, options: argparse.Namespace, directory: Path) -
 def samplers(name: str, options: argparse.Namespace) -> dict[str, tuple[Make, np.ndarray, dict[str, Any]]]:
     """Each with its first configurations, and what its record says about it."""
     family = FAMILIES[name]
-    studies = past_studies(family)
-    curves, space = tasks_from_studies(studies), dict(family.space)
+    curves, space = tasks_from_studies(past_studies(family)), dict(family.space)
     process, none = ProcessOfStudies(curves), np.zeros((0, len(space)))
     first = portfolio(process, NUM_WARM)
-    ours = NeuralProcessSampler(past_studies=studies)._belief
+    ours = find_belief(AUTO, EXPECTED_IMPROVEMENT, curves)  # as the sampler does with past_studies, but once for all searches
+    assert isinstance(ours, OfStudies)
+    learnt = {**ours.members[0].describe(), "first": ours.units.places(ours.first).round(4).tolist()}
     found: dict[str, tuple[Make, np.ndarray, dict[str, Any]]] = {
-        "mpnp, past studies": (_of(ours, space), none, ours.members[0].describe()),
+        "mpnp, past studies": (_of(ours, space), none, learnt),
         "GP, pre-trained": (_of(process, space), none, process.describe()),
         "TPESampler, warm start": (lambda seed: optuna.samplers.TPESampler(seed=seed, n_startup_trials=NUM_WARM), first, {}),
         "GPSampler, warm start": (lambda seed: optuna.samplers.GPSampler(seed=seed, n_startup_trials=NUM_WARM), first, {}),
@@ -82,7 +86,7 @@ def samplers(name: str, options: argparse.Namespace) -> dict[str, tuple[Make, np
     }
     if options.steps:
         model = learnt_model(curves, options, options.models / name)
-        both = NeuralProcessSampler(model, past_studies=studies)._belief
+        both = find_belief(model, EXPECTED_IMPROVEMENT, curves)
         about = {key: model.card.about[key] for key in ("recipe", "cpu_seconds", "validation", "environment")}
         found["mpnp, past studies and network"] = (_of(both, space), none, {"model": model.card.model, **about})
     return found

@@ -73,6 +73,15 @@ def test_a_search_killed_at_any_moment_asks_the_same_next_question(tmp_path, mod
         optimizer.tell(x, None if number == 4 else wave(x))
 
 
+def test_a_search_killed_amid_a_batch_asks_the_same_next_questions(tmp_path):
+    optimizer, path = Optimizer("gp", [(0, 1)] * 2, seed=3), tmp_path / "search.json"
+    for answered in (4, 3, 2):
+        batch = optimizer.ask(4)
+        optimizer.tell(batch[:answered], [bowl(x) for x in batch[:answered]])  # the others are still being evaluated
+        optimizer.save(path)
+        np.testing.assert_array_equal(Optimizer.restore(path, "gp").ask(2), optimizer.ask(2))
+
+
 def test_regions_of_failures_are_avoided():
     def fragile(x):
         return None if x[0] + x[1] > 1 else -x[0] - 0.5 * x[1]  # the best values are beside the failures

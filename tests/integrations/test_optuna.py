@@ -291,7 +291,7 @@ def test_a_model_of_studies_reads_places_and_costs_as_it_learnt_them():
 def test_past_studies_alone_tell_where_to_begin_and_need_no_network():
     studies = [past(seed=seed, n_trials=9) for seed in range(8)]
     made = [NeuralProcessSampler(past_studies=studies, search_space=SPACE, seed=0) for _ in range(2)]
-    first, again = (run(sampler, n_trials=3) for sampler in made)
+    first, again = (run(sampler, n_trials=6) for sampler in made)
     assert asked(first) == asked(again)
     assert first.trials[0].value < np.quantile([trial.value for study in studies for trial in study.trials], 0.1)
     assert first.best_value < 0.02

@@ -28,6 +28,9 @@ from mpnp.tables.curves import Curves
 
 __all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "StudyUnits", "find_belief", "suggest_in_units"]
 
+NUM_FIRST = 3
+"""Configurations of past studies that begin a study."""
+
 BEYOND = 0.2
 """Fraction of the range of past studies by which a box may exceed it without a warning."""
 
@@ -89,6 +92,10 @@ class StudyUnits:
         """Points as fractions of the range."""
         return (places - self.low) / np.maximum(self.high - self.low, np.finfo(float).tiny)
 
+    def places(self, inputs: Places) -> Places:
+        """Points from fractions of the range."""
+        return self.low + inputs * (self.high - self.low)
+
     def costs(self, y: Float[np.ndarray, " trial"]) -> Float[np.ndarray, " trial"]:
         """Costs in units of the studies."""
         return self.scale.apply(y[None])[0]
@@ -118,8 +125,12 @@ class OfStudies(AbstractBelief):
     If there are several, such as a network and a process, each is believed as far as it predicts the trials of this study.
     """
 
-    def __init__(self, units: StudyUnits, members: Sequence[AbstractSurrogate], acquisition: str) -> None:
+    def __init__(
+        self, units: StudyUnits, members: Sequence[AbstractSurrogate], acquisition: str, first: Places | None = None
+    ) -> None:
         self.units, self.members, self.acquisition = units, members, stable(acquisition)
+        self.first = np.zeros((0, len(units.columns))) if first is None else first
+        """Points that begin a study, as the surrogates read them."""
 
     def num_startup(self, space: Space) -> int:
         return 0
@@ -128,6 +139,9 @@ class OfStudies(AbstractBelief):
         self.units.require(space)
 
     def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
+        if len(history.known) < len(self.first):
+            unit = space.snap(np.clip(space.box.to_unit(self.units.places(self.first)), 0, 1))
+            return unit[int(np.argmax(history.allowed(unit, history.admissible(unit))))]
         return suggest_in_units(self.units, self.members, self.acquisition, space, history, seed)
 
 
@@ -172,13 +186,17 @@ def find_belief(model: Any, acquisition: str, past: Curves | None = None) -> Abs
     if isinstance(model, AbstractBelief):
         return model
     if past is not None and model == AUTO:
-        return OfStudies(units := StudyUnits.of_curves(past), [_process(past, units)], acquisition)
+        process = _process(past, units := StudyUnits.of_curves(past))
+        return OfStudies(units, [process], acquisition, process.portfolio(NUM_FIRST))
     strategy = find_strategy(model, acquisition)
     if isinstance(strategy, ModelBased) and isinstance(strategy.surrogate, ResamplingSurrogate):
         card = strategy.surrogate.model.card
         if (card.columns.outputs, card.columns.task) == ((COST,), STUDY):
             units = StudyUnits.of_card(card)
-            return OfStudies(units, [strategy.surrogate, *([] if past is None else [_process(past, units)])], acquisition)
+            if past is None:
+                return OfStudies(units, [strategy.surrogate], acquisition)
+            process = _process(past, units)
+            return OfStudies(units, [strategy.surrogate, process], acquisition, process.portfolio(NUM_FIRST))
     if past is not None:
         raise InputError("only the default model, or a model fitted to past studies, can learn from past_studies")
     return StandardisedReader(strategy)
