@@ -155,7 +155,7 @@ def test_the_tables_of_the_results_are_what_their_records_say(name, tmp_path):
         (["direct", "--tasks", "rbf", "matern"], "unknown task 'matern'. Your selection has: rbf."),
         (["4d", "--models", "mpnp-dsi"], "unknown model 'mpnp-dsi'. Did you mean 'mpnp'? Your selection has: cnp, np,"),
         (["4d", "direct", "--models", "mpnp-dsi", "--tasks", "rbf-4d"], "no row combines mpnp-dsi with rbf-4d; leave out"),
-        (["direct", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["direct", "--seeds", "0"], "--seeds must be a whole number of at least 1, got 0"),
     ],
 )
 def test_mistakes_are_one_line(arguments, complaint, tmp_path, monkeypatch):

@@ -107,7 +107,7 @@ def test_a_new_encoder_survives_the_files_of_a_run_and_of_a_model(toy, tmp_path)
     content = json.loads(json.dumps(card.to_json()))
     assert content["version"] == 2 and ModelCard.from_json(content, "card.json").columns == card.columns
     COLUMN_ENCODERS.pop("bands")
-    with pytest.raises(RunError, match=r"card.json is damaged or incomplete \('bands'\)"):
+    with pytest.raises(RunError, match=r"card.json is damaged or incomplete \(no 'bands'\)"):
         ModelCard.from_json(content, "card.json")
 
 
