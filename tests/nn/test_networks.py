@@ -43,11 +43,18 @@ def test_lifted_queries_attend_as_projected_keys_do(weights):
 @pytest.mark.parametrize("num_known", [0, 2])
 def test_a_set_that_grows_row_by_row_attends_as_the_whole_set_does(num_known):
     attention = MultiHeadAttention(6, 6, 6, 8, num_heads=2, key=jax.random.key(0))
-    rows, slots = attention.project(normal(5, 6)), jnp.arange(5)
-    sums = attention.sums_within(rows, (slots < num_known).astype(jnp.float32))
+    features, slots = normal(5, 6), jnp.arange(5)
+
+    def known(count):  # nothing is known of rows that have not joined yet
+        weights = (slots < count).astype(jnp.float32)
+        return attention.project(features * weights[:, None]), weights
+
+    sums = attention.sums_within(*known(num_known))
     for slot in range(num_known, 5):
-        sums = attention.append_within(sums, rows, slot, (slots <= slot).astype(jnp.float32))
-    np.testing.assert_allclose(attention.combine(rows.query, sums), attention.attend_within(rows, jnp.ones(5)), **CLOSE)
+        rows, weights = known(slot + 1)
+        sums = attention.append_within(sums, rows, slot, weights)
+    whole, weights = known(5)
+    np.testing.assert_allclose(attention.combine(whole.query, sums), attention.attend_within(whole, weights), **CLOSE)
 
 
 @pytest.mark.parametrize("num_inducing", [0, 2, 40])
