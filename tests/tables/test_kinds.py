@@ -17,7 +17,7 @@ from mpnp.tables.encoders.logarithm import LogEncoder
 from mpnp.tables.encoders.numeric import NumericEncoder
 from mpnp.tables.encoders.registry import COLUMN_ENCODERS, COLUMN_KINDS
 from mpnp.tables.frames import curves_from_frame, read_table
-from mpnp.tables.rows import read_inputs
+from mpnp.tables.rows import read_context, read_inputs
 
 
 def read(cells, kind=None):
@@ -258,3 +258,8 @@ def test_separators_decimals_and_encodings_are_found(sep, encoding, decimal, nam
 def test_a_column_of_text_with_commas_is_no_number(tmp_path):
     (tmp_path / "t.csv").write_text("x;note;y\n1.5;a,b;2\n2.5;c;3\n")
     assert read_table(tmp_path / "t.csv")["x"].tolist() == [1.5, 2.5]
+
+
+def test_rows_of_different_lengths_are_refused():
+    with pytest.raises(InputError, match="X must hold numbers in rows of equal length"):
+        read_context(Schema.numbered(1, 1), [[1.0, 2.0], [3.0]], [1.0, 2.0])

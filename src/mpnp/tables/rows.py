@@ -55,7 +55,7 @@ def _as_frame(values: Any, names: Sequence[str]) -> Any:
     is_timed = kind in "mM" or str(getattr(values, "dtype", "")).startswith("datetime64")
     if (
         len(names) != 1
-        or np.ndim(values) != 1
+        or len(getattr(values, "shape", ())) != 1
         or not (is_timed or str(getattr(values, "dtype", "")) in ("str", "string", "category"))
     ):
         return None
