@@ -55,11 +55,19 @@ def _as_frame(values: Any, names: Sequence[str]) -> Any:
     is_timed = kind in "mM" or str(getattr(values, "dtype", "")).startswith("datetime64")
     if (
         len(names) != 1
-        or len(getattr(values, "shape", ())) != 1
+        or _num_axes(values) != 1
         or not (is_timed or str(getattr(values, "dtype", "")) in ("str", "string", "category"))
     ):
         return None
     return import_pandas().DataFrame({names[0]: values})
+
+
+def _num_axes(values: Any) -> int | None:
+    """Number of axes; None for rows of different lengths."""
+    try:
+        return np.ndim(values)
+    except ValueError:
+        return None
 
 
 def read_context(columns: Schema, X: Any, y: Any) -> tuple[Float[np.ndarray, "row input"], Float[np.ndarray, "row output"]]:
