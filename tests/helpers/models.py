@@ -13,7 +13,15 @@ from mpnp.models.neural_bootstrap import NeuralBootstrapNP
 from mpnp.tasks.task import PointSet, Task
 
 SETTINGS = ModelSettings(
-    width=8, num_heads=2, encoder_depth=1, latent_depth=1, decoder_depth=1, num_pseudo=3, num_layers=2, layer_width=8
+    width=8,
+    num_heads=2,
+    encoder_depth=1,
+    latent_depth=1,
+    decoder_depth=1,
+    num_pseudo=3,
+    num_layers=2,
+    layer_width=8,
+    num_periods=6,
 )
 NUM_SAMPLES = 3
 NUM_SLOTS = 10

@@ -6,6 +6,7 @@ import numpy as np
 
 from mpnp.models.backbones.base import AbstractBackbone
 from mpnp.models.backbones.pooled import PooledBackbone
+from mpnp.models.backbones.seasonal import SeasonalBackbone
 from mpnp.models.backbones.transformer import Layer, TransformerBackbone
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.attention import ISAB, LayerNorm, MultiHeadAttention
@@ -160,6 +161,9 @@ def embed(backbone: AbstractBackbone, points: Points) -> Array:
     """One token per point: its representation, or its key and value, or its features before each layer and its input."""
     if isinstance(backbone, PooledBackbone):
         return encode(backbone.encoder, points)
+    if isinstance(backbone, SeasonalBackbone):
+        tokens = embed(backbone.transformer, points)
+        return np.concatenate([tokens, points.y, np.ones((len(tokens), 1))], axis=1)
     if isinstance(backbone, TransformerBackbone):
         features = [mlp(backbone.embedding, points.y)]
         for layer in backbone.layers[:-1]:
@@ -172,6 +176,8 @@ def read(backbone: AbstractBackbone, x: Array, tokens: Array, weights: Array | N
     """One representation of the tokens an input: their mean, or what cross-attention makes of them."""
     if isinstance(backbone, PooledBackbone):
         return np.tile(np.average(tokens, axis=0, weights=weights), (len(x), 1))
+    if isinstance(backbone, SeasonalBackbone):
+        return read_seasonal(backbone, x, tokens, weights)
     if isinstance(backbone, TransformerBackbone):
         features, at = np.split(tokens, [len(backbone.layers) * backbone.width], axis=1)
         rows = np.tile(np.asarray(backbone.target), (len(x), 1))
@@ -180,6 +186,50 @@ def read(backbone: AbstractBackbone, x: Array, tokens: Array, weights: Array | N
         return layer_norm(backbone.norm, rows)
     keys, values = np.split(tokens, 2, axis=1)
     return attention(backbone.cross_attention, mlp(backbone.coordinate_encoder, x), keys, values, weights)
+
+
+def read_seasonal(backbone: SeasonalBackbone, x: Array, tokens: Array, weights: Array | None = None) -> Array:
+    """What the transformer makes of the tokens, and what the reader makes of the folded observations among them."""
+    own, y, observed = np.split(tokens, [backbone.transformer.token_dim, -1], axis=1)
+    is_observed = observed[:, 0] > 0
+    at, counts = own[is_observed, -backbone.x_dim :], np.ones(len(tokens)) if weights is None else weights
+    folded = folded_features(backbone.num_periods, at, y[is_observed], counts[is_observed], x)
+    return np.concatenate([read(backbone.transformer, x, own, weights), mlp(backbone.reader, folded)], axis=1)
+
+
+def folded_features(num_periods: int, at: Array, y: Array, weights: Array, x: Array) -> Array:
+    """Five features per kernel and output, or kernel: one point, one frequency and one target at a time."""
+    frequencies = (2 * np.pi * np.linspace(0.5, 10.5, num_periods)).astype(np.float32).astype(float)
+    waves = [frequency * axis for axis in np.eye(x.shape[1]) for frequency in frequencies]
+    columns, count = [], weights.sum()
+    centre = weights @ y / max(count, 1)
+    spread = float((weights @ (y - centre) ** 2).mean()) / max(count, 1) + 1e-6
+    for sharpness in (4.0, 20.0):
+
+        def average(where: Array, wave: Array, shares: Array, sharpness: float = sharpness) -> tuple[Array, float]:
+            kernel = shares * np.exp(sharpness * (np.cos((where - at) @ wave) - 1))
+            return kernel @ y / (kernel.sum() + 1e-2), float(kernel.sum())
+
+        support = []
+        for wave in waves:
+            errors, trusts = [spread], [1.0]
+            for i in range(len(at)):
+                others = weights - np.minimum(weights, 1) * (np.arange(len(at)) == i)
+                mean, mass = average(at[i], wave, others)
+                trusts.append(min(mass, 1.0) * weights[i])
+                errors.append(trusts[-1] * float(np.mean((y[i] - mean) ** 2)))
+            support.append(-0.5 * count * np.log(sum(errors) / sum(trusts) / spread))
+        belief = np.exp(np.array(support) - max(support))
+        belief /= belief.sum()
+        rows = []
+        for target in x:
+            answers = [average(target, wave, weights) for wave in waves]
+            means, masses = np.array([mean for mean, _ in answers]), np.array([mass for _, mass in answers])
+            mean = belief @ means
+            deviation = np.sqrt(belief @ (means - mean) ** 2 + 1e-6)
+            rows.append([*mean, *deviation, np.log(belief @ masses + 1e-2), belief.max(), max(support) / (count + 1)])
+        columns.append(np.array(rows))
+    return np.concatenate(columns, axis=1)
 
 
 def decode(decoder: Decoder, features: Array) -> Normal:

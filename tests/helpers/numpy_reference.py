@@ -24,6 +24,7 @@ from helpers.numpy_networks import (
     read,
     softplus,
 )
+from mpnp.models.backbones.seasonal import SeasonalBackbone
 from mpnp.models.backbones.transformer import TransformerBackbone
 from mpnp.models.bootstrap import BootstrapNP, Resamples
 from mpnp.models.conditional import ConditionalNP
@@ -175,8 +176,10 @@ def neural_bootstrap_loss(model: NeuralBootstrapNP, task: UnpaddedTask, noise: A
 def pseudo_tokens(model: MartingaleNP, draw: Array, tokens: Array) -> Array:
     """The tokens of one pseudo context; in those of a transformer, the first features stand again at the end, as the input."""
     features = isab(model.generator, draw, tokens)
-    if isinstance(model.backbone, TransformerBackbone):
-        return np.concatenate([features, features[:, : model.backbone.x_dim]], axis=1)
+    if isinstance(model.backbone, TransformerBackbone | SeasonalBackbone):
+        features = np.concatenate([features, features[:, : model.backbone.x_dim]], axis=1)
+    if isinstance(model.backbone, SeasonalBackbone):  # generated points are no observations
+        features = np.concatenate([features, np.zeros((len(features), model.backbone.y_dim + 1))], axis=1)
     return features
 
 
@@ -262,6 +265,8 @@ REFERENCES: dict[str, Reference] = {
     "tnp": _CONDITIONAL,
     "ltnp": _LATENT,
     "mptnp": _MARTINGALE,
+    "stnp": _CONDITIONAL,
+    "mpstnp": _MARTINGALE,
 }
 """By the names of the registry."""
 

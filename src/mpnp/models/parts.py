@@ -52,6 +52,10 @@ class Parts:
         """An MLP with one hidden layer that reads hidden features."""
         return MLP(width, hidden_width, width, depth=1, key=next(self.keys))
 
+    def feature_reader(self, in_dim: int, out_dim: int) -> MLP:
+        """An MLP with one hidden layer, twice as wide as its result, that reads features computed without weights."""
+        return MLP(in_dim, 2 * out_dim, out_dim, depth=1, key=next(self.keys))
+
     def linear(self, in_dim: int, out_dim: int) -> Linear:
         """A linear layer."""
         return linear(in_dim, out_dim, key=next(self.keys))

@@ -50,6 +50,7 @@ BACKBONES = {
     "pooled": "mpnp.models.backbones.pooled:PooledBackbone",
     "attentive": "mpnp.models.backbones.attentive:AttentiveBackbone",
     "transformer": "mpnp.models.backbones.transformer:TransformerBackbone",
+    "seasonal": "mpnp.models.backbones.seasonal:SeasonalBackbone",
 }
 """Backbones by name, as `package.module:class`."""
 
@@ -82,6 +83,10 @@ MODELS: dict[str, ModelEntry] = {
     "ltnp": ModelEntry(LATENT, "transformer", 514_626, "Latent transformer neural process", "Gaussian latent variable"),
     "mptnp": ModelEntry(
         MARTINGALE, "transformer", 712_770, "Martingale posterior TNP", "generated representations", core="tnp"
+    ),
+    "stnp": ModelEntry(CONDITIONAL, "seasonal", 191_010, "Seasonal transformer neural process", "none"),
+    "mpstnp": ModelEntry(
+        MARTINGALE, "seasonal", 720_162, "Martingale posterior STNP", "generated representations", core="stnp"
     ),
 }
 
