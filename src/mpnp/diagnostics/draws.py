@@ -58,6 +58,7 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])
     num_future = choose_num_future(model.card.seen)
     num_rows = max(len(case.x_function) for case in cases)
+    most_points = num_future * (len(columns.outputs) if columns.separates_outputs else 1)
 
     @jax.jit
     def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Moments]:
@@ -70,7 +71,8 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
             target_inputs(columns, np.resize(x, (count, x.shape[1])))
             for x, count in ((case.x_function, num_rows), (case.x_target, NUM_TARGETS))
         )
-        answer = draw(parameters, context, inputs, *queries, key)
+        future = jnp.pad(inputs, [(0, 0), (0, most_points - inputs.shape[1]), (0, 0)])
+        answer = draw(parameters, context, future, jnp.asarray(inputs.shape[1]), *queries, key)
         functions, moments = jax.device_get(answer)
         decoded = Prediction.decode(functions, columns).mixture
         kept = jax.tree.map(lambda values, case=case: values[:, : len(case.x_function)], decoded)
@@ -81,13 +83,13 @@ def _draw(
     network: PyTree,
     context: PointSet,
     inputs: Float[Array, "draw future x_dim"],
+    num_points: Int[Array, ""],
     x_function: Float[Array, "row x_dim"],
     x_target: Float[Array, "target x_dim"],
     key: PRNGKeyArray,
 ) -> tuple[Predictive, Moments]:
-    """Functions that rest on all future points, and moments at the targets after each number in `STEPS`."""
+    """Functions that rest on the first `num_points` inputs, and moments at the targets after each number in `STEPS`."""
     complete_key, read_key = jax.random.split(key)
-    num_points = inputs.shape[1]
     completed = complete_contexts(network, context, inputs, num_points, key=complete_key)
     slot = jnp.arange(completed.mask.shape[1])
 
@@ -99,7 +101,7 @@ def _draw(
         after = read(number, x_target)
         return Moments(after.mean, after.between_std, after.within_std)
 
-    return read(jnp.asarray(num_points), x_function), jax.lax.map(moments, jnp.asarray(STEPS))
+    return read(num_points, x_function), jax.lax.map(moments, jnp.asarray(STEPS))
 
 
 def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:
