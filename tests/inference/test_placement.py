@@ -5,8 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from helpers.exact_process import NOISE, exact_model, kernel
 from helpers.fitted_models import fitted
 from mpnp.inference.card import ModelCard
+from mpnp.inference.functions import find_imagined
 from mpnp.inference.placement import MOST_VALUES, Placement
 from mpnp.inference.regions import Box, Places, find_region
 from mpnp.tables.curves import Curves
@@ -122,6 +124,33 @@ def test_a_fixed_input_is_that_of_the_context_or_of_the_asked_rows():
         rows = model.forecaster.completer.place(given, asked, 40, 5, np.random.default_rng(4)) * scale + shift
         assert set(np.unique(np.round(rows[..., 1], 3))) == wanted
         assert (np.ptp(rows[..., 1], axis=1) == 0).all()
+
+
+# Observations of functions
+
+
+def test_observations_at_imagined_inputs_have_the_exact_joint_distribution():
+    """The chain rule is exact for a Gaussian process, however few observations are imagined."""
+    x_context, y_context = np.array([-1.0, 0.4, 0.9]), np.array([0.5, -0.8, 0.3])
+    x = np.array([[-1.5], [0.0], [0.2], [1.4]])
+    posterior = exact_model().condition(x_context, y_context)
+    draws = posterior.sample(x, 4_000, noise=True, num_future=4, future_inputs=lambda rng, num: x)
+    cross, given = np.asarray(kernel(x, x_context[:, None])), np.asarray(kernel(x_context[:, None], x_context[:, None]))
+    gain = np.linalg.solve(given + NOISE**2 * np.eye(3), cross.T).T
+    covariance = np.asarray(kernel(x, x)) - gain @ cross.T + NOISE**2 * np.eye(4)
+    scale = np.sqrt(np.diag(covariance))
+    assert np.all(np.abs(draws.mean(axis=0) - gain @ y_context) < 5 * scale / np.sqrt(len(draws)))
+    np.testing.assert_allclose(np.cov(draws.T) / np.outer(scale, scale), covariance / np.outer(scale, scale), atol=0.1)
+
+
+def test_an_observation_is_the_imagined_one_where_there_is_one_and_is_used_once():
+    posterior = fitted("canp", daily_curves()).condition(HOURS[:5], np.sin(HOURS[:5] / 4))
+    rows = HOURS[[6, 6, 9]]
+    observed, again = posterior.sample(rows, 3, seed=1, noise=True), posterior.sample(HOURS[[9, 6]], 3, seed=1, noise=True)
+    np.testing.assert_array_equal(observed[:, [2, 0]], again)
+    assert (observed[:, 0] != observed[:, 1]).all()
+    nothing = find_imagined(np.ones((2, 3, 1)), np.ones((2, 3, 1)), np.zeros((4, 1)))
+    assert np.isnan(nothing).all() and nothing.shape == (2, 4, 1)
 
 
 def in_context(model, context):

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from mpnp.diagnostics.cases import Case, Cases
+from mpnp.inference.functions import DrawnFunctions, Functions, find_imagined
 from mpnp.inference.model import FittedModel
-from mpnp.inference.prediction import Prediction
+from mpnp.inference.prediction import Prediction, select
 from mpnp.inference.predictor import pad_points
 from mpnp.inference.resampler import choose_num_future
 from mpnp.inference.resampling import complete_contexts, read_functions
@@ -45,7 +46,7 @@ class Moments(NamedTuple):
 class Resampled:
     """Functions of one case by predictive resampling, and predictions on the way to them."""
 
-    functions: Prediction
+    functions: DrawnFunctions
     moments: Moments
     num_points: int
     """Resampled points behind each function. Moments at more points than these mean nothing."""
@@ -61,7 +62,7 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
     most_points = num_future * (len(columns.outputs) if columns.separates_outputs else 1)
 
     @jax.jit
-    def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Moments]:
+    def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Array, Moments]:
         return _draw(eqx.combine(parameters, static), *arguments)
 
     for number, (case, context) in enumerate(zip(cases, contexts, strict=True)):
@@ -73,10 +74,11 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
         )
         future = jnp.pad(inputs, [(0, 0), (0, most_points - inputs.shape[1]), (0, 0)])
         answer = draw(parameters, context, future, jnp.asarray(inputs.shape[1]), *queries, key)
-        functions, moments = jax.device_get(answer)
-        decoded = Prediction.decode(functions, columns).mixture
-        kept = jax.tree.map(lambda values, case=case: values[:, : len(case.x_function)], decoded)
-        yield Resampled(Prediction(kept, columns), moments, inputs.shape[1])
+        values, y_future, moments = jax.device_get(answer)
+        targets = target_inputs(columns, case.x_function)
+        imagined = find_imagined(np.asarray(inputs), y_future[:, : inputs.shape[1]], targets)
+        functions = Functions(select(values, slice(None, len(targets))), imagined)
+        yield Resampled(DrawnFunctions.decode(functions, columns), moments, inputs.shape[1])
 
 
 def _draw(
@@ -87,8 +89,8 @@ def _draw(
     x_function: Float[Array, "row x_dim"],
     x_target: Float[Array, "target x_dim"],
     key: PRNGKeyArray,
-) -> tuple[Predictive, Moments]:
-    """Functions that rest on the first `num_points` inputs, and moments at the targets after each number in `STEPS`."""
+) -> tuple[Predictive, Float[Array, "draw future y_dim"], Moments]:
+    """Functions, the observations at the first `num_points` inputs that they rest on, and moments at the targets on the way."""
     complete_key, read_key = jax.random.split(key)
     completed = complete_contexts(network, context, inputs, num_points, key=complete_key)
     slot = jnp.arange(completed.mask.shape[1])
@@ -101,7 +103,7 @@ def _draw(
         after = read(number, x_target)
         return Moments(after.mean, after.between_std, after.within_std)
 
-    return read(num_points, x_function), jax.lax.map(moments, jnp.asarray(STEPS))
+    return read(num_points, x_function), completed.y[:, len(context.mask) :], jax.lax.map(moments, jnp.asarray(STEPS))
 
 
 def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:

@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 from mpnp.errors import InputError
 from mpnp.inference.card import TrainingDomain
 from mpnp.inference.designs import AbstractDesign
+from mpnp.inference.functions import Functions, find_imagined
+from mpnp.inference.prediction import select
 from mpnp.inference.predictor import pad_points, round_up
 from mpnp.inference.regions import AbstractRegion, find_region
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
@@ -54,7 +56,7 @@ def choose_num_future(domain: TrainingDomain) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., Predictive], Callable[..., Array]]:
+def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., tuple[Predictive, Array]], Callable[..., Array]]:
     """Compiled functions and chains, shared by all models that differ in their weights only."""
 
     def functions(
@@ -64,10 +66,11 @@ def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., Predictive],
         num_points: Int[Array, ""],
         x_target: Float[Array, "target x_dim"],
         key: PRNGKeyArray,
-    ) -> Predictive:
+    ) -> tuple[Predictive, Float[Array, "draw future y_dim"]]:
         model, (complete_key, read_key) = eqx.combine(parameters, static), jax.random.split(key)
         completed = complete_contexts(model, context, inputs, num_points, key=complete_key)
-        return read_functions(model, completed, x_target, key=read_key)
+        imagined = completed.y[:, len(context.mask) :]
+        return read_functions(model, completed, x_target, key=read_key), imagined
 
     def chains(
         parameters: PyTree,
@@ -105,7 +108,7 @@ class Resampler:
         seed: int,
         num_future: int,
         future_inputs: FutureInputs | None,
-    ) -> Predictive:
+    ) -> Functions:
         """Draw functions at the rows of x. The same seed draws the same functions at any rows within the training range."""
         draw_key, rng = jax.random.key(seed), np.random.default_rng(seed)
         padded_draws = round_up(num_draws)
@@ -119,7 +122,9 @@ class Resampler:
         filled = np.concatenate([targets, np.zeros((round_up(len(targets)) - len(targets), targets.shape[1]), targets.dtype)])
         padded = pad_points(context, round_up(len(context.mask)))
         answer = self._functions(self._parameters, padded, future, jnp.asarray(num_points), filled, draw_key)
-        return jax.tree.map(lambda values: values[:num_draws, : len(targets)], jax.device_get(answer))
+        values, y_future = jax.tree.map(lambda leaf: leaf[:num_draws], jax.device_get(answer))
+        imagined = find_imagined(np.asarray(inputs[:num_draws]), y_future[:, :num_points], targets)
+        return Functions(select(values, slice(None, len(targets))), imagined)
 
     def place(
         self,
