@@ -59,7 +59,7 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])
     num_future = choose_num_future(model.card.seen)
     num_rows = max(len(case.x_function) for case in cases)
-    most_points = num_future * (len(columns.outputs) if columns.separates_outputs else 1)
+    most_points = num_future * columns.points_per_row
 
     @jax.jit
     def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Array, Moments]:

@@ -224,10 +224,11 @@ class Posterior:
 
         `method="resample"` is predictive resampling (see `mpnp.inference.resampling`): for each function it draws `num_future`
         future observations, one after another, and predicts from the completed context. By default there are as many as the
-        largest context in training has points, but 10 to 30. Their inputs are spread over the training range and that of X;
-        they follow the context if the model was trained to continue the beginning of a curve (`context="prefix"`), and are
-        pixels for a model of images. `future_inputs(rng, num)` returns other inputs. `method="generate"` is the model's own
-        mechanism, as in the paper; conditional models (cnp, canp, tnp) have none, so all their functions are equal.
+        largest context in training has points, but 10 to 30. Their inputs are on the grid that training curves share, if there
+        is one, else spread over the training range and that of X. They follow the context if the model was trained to
+        continue the beginning of a curve (`context="prefix"`), and are pixels for a model of images. `future_inputs(rng, num)`
+        returns other inputs. With `noise=True`, rows with a future observation get that one. `method="generate"` is the
+        model's own mechanism, as in the paper; conditional models (cnp, canp, tnp) have none, so all their functions are equal.
 
         The same seed draws the same functions, whichever rows of the training range they are evaluated at.
         """

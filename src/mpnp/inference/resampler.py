@@ -118,7 +118,8 @@ class Resampler:
             rows = np.stack([self._read(future_inputs(rng, num_future), num_future) for _ in range(padded_draws)])
             inputs = self._arrange(rows, rng)
         num_points, targets = inputs.shape[1], target_inputs(self.columns, x)
-        future = jnp.pad(inputs, [(0, 0), (0, round_up(num_points) - num_points), (0, 0)])
+        slots = round_up(num_future * self.columns.points_per_row)  # as many even if the grid has fewer, to compile once
+        future = jnp.pad(inputs, [(0, 0), (0, slots - num_points), (0, 0)])
         filled = np.concatenate([targets, np.zeros((round_up(len(targets)) - len(targets), targets.shape[1]), targets.dtype)])
         padded = pad_points(context, round_up(len(context.mask)))
         answer = self._functions(self._parameters, padded, future, jnp.asarray(num_points), filled, draw_key)
