@@ -14,7 +14,7 @@ from helpers.shapes import without_shape_checks
 from mpnp.errors import InputError, RunError
 from mpnp.inference.assess import cut_curves
 from mpnp.inference.forecasters import COMPONENTS, mix
-from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
+from mpnp.inference.leaderboard import Leaderboard, Rows, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.rivalry import HeldOut, _learn_stack, choose, compete, learn_rivals
@@ -78,7 +78,7 @@ def test_standings_are_means_over_points_with_errors_over_tasks():
         name: {"log_likelihood": values, "crps": zeros + 2, "squared_error": zeros + 16, "coverage_90": zeros + 1}
         for name, values in (("other", other), ("first", first))
     }
-    best, second = rank(scores, cluster, np.array([2.0]))
+    best, second = rank(scores, Rows(cluster, np.ones(200)), np.array([2.0]))
     assert (best.name, best.behind, best.crps, best.rmse, best.coverage_90) == ("first", 0, 1, 2, 1)
     difference = (first - other)[:, 0]
     np.testing.assert_allclose(second.behind, np.nanmean(difference))
@@ -92,12 +92,12 @@ def test_scores_of_all_tasks_together_are_those_of_each_alone(outputs):
     columns, board = model.card.columns, {standing.name: standing for standing in model.leaderboard.validation}
     held_out = CurveDataset(days(num=10, outputs=outputs), validation=0.5).parts["validation"]
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
-    std = np.concatenate([y for _, _, _, y in cuts]).std(axis=0) if outputs > 1 else np.ones(1)
+    std = np.concatenate([y for _, _, _, y, *_ in cuts]).std(axis=0) if outputs > 1 else np.ones(1)
     for name in ("network", "persistence", "gp"):
         predictor, scores = model.use(name).predictor(10), []
-        contexts = [context_points(columns, x, y) for x, y, _, _ in cuts]
-        answers = predictor.many(contexts, [target_inputs(columns, x) for _, _, x, _ in cuts])
-        for answer, (_, _, _, y) in zip(answers, cuts, strict=True):
+        contexts = [context_points(columns, x, y) for x, y, *_ in cuts]
+        answers = predictor.many(contexts, [target_inputs(columns, x) for _, _, x, *_ in cuts])
+        for answer, (_, _, _, y, *_) in zip(answers, cuts, strict=True):
             prediction = Prediction.decode(answer, columns)
             error, rank_of_y = (prediction.mean - y) ** 2 / std**2, prediction.cdf(y)
             inside = np.abs(rank_of_y - 0.5) <= 0.45

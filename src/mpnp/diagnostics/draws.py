@@ -74,7 +74,7 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
         functions, moments = jax.device_get(answer)
         decoded = Prediction.decode(functions, columns).mixture
         kept = jax.tree.map(lambda values, case=case: values[:, : len(case.x_function)], decoded)
-        yield Resampled(Prediction(kept, columns), moments, inputs.shape[1])
+        yield Resampled(Prediction(kept, columns).with_noise(case.noise_function), moments, inputs.shape[1])
 
 
 def _draw(
@@ -105,7 +105,8 @@ def _draw(
 def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:
     """Functions of each case from the model's own mechanism."""
     pairs = [(case.x_context, case.y_context) for case in cases]
-    return model.predict_pairs(pairs, [case.x_function for case in cases], NUM_DRAWS)
+    noise = [case.noise_function for case in cases]
+    return model.predict_pairs(pairs, [case.x_function for case in cases], NUM_DRAWS, noise)
 
 
 def padded_points(sets: list[PointSet]) -> list[PointSet]:

@@ -109,7 +109,7 @@ def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header
 
 def _reference(model: FittedModel, validation: HeldOut) -> Reference:
     """Scores of held-out contexts, with which new contexts are compared, rounded as in a card: then saving changes nothing."""
-    contexts = [(x, y) for x, y, _, _ in validation.cuts]
+    contexts = [(cut.x, cut.y) for cut in validation.cuts]
     scores = half_scores(model.plain_predictor, model.card.columns, contexts)
     return Reference(np.asarray([len(x) for x, _ in contexts]), np.round(scores, REFERENCE_DIGITS))
 

@@ -112,6 +112,8 @@ def _fit(
     quiet: bool,
 ) -> FittedModel:
     """Plan, train and describe; `earlier` is the model that is updated."""
+    if table.columns.noise and settings.likelihood != "gaussian":
+        raise InputError(f"known noise is normal, so it needs the likelihood 'gaussian', not '{settings.likelihood}'")
     with _directory(out) as directory:
         parts = ", ".join(f"{len(part):,} for {name}" for name, part in table.parts.items() if len(part))
         _tell(f"tasks: {parts}; compiling and measuring the cost of a training step", quiet)

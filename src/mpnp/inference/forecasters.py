@@ -20,7 +20,7 @@ from mpnp.inference.predictor import Predictor, Targets
 from mpnp.inference.resampler import FutureInputs, Resampler
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.rivals.base import AbstractGaussianRival, AbstractRival
+from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Places
 from mpnp.rivals.points import read_places, read_points
 from mpnp.tables.columns import Schema
 from mpnp.tables.points import target_inputs
@@ -44,6 +44,9 @@ NO_FUNCTIONS = (
     "predicts single values only, so it has neither functions nor joint densities; choose another forecaster, such as "
     "model.use('network')"
 )
+
+LEAST_SHARE = 0.1
+"""What is left at least of a rival's standard deviation when the known noise is taken out of it."""
 
 COMPONENTS = 64
 """Components of a stack. Weights are multiples of one in so many."""
@@ -141,7 +144,8 @@ class RivalPredictor:
         points, places = read_points(self.columns, context), read_places(self.columns, np.asarray(x_target))
         starts = range(0, max(len(places.x), 1), TARGETS_AT_ONCE)
         chunks = [type(places)(*(part[start : start + TARGETS_AT_ONCE] for part in places)) for start in starts]
-        return join([self.rival.predict(points, chunk) for chunk in chunks])
+        answer = join([self.rival.predict(points, chunk) for chunk in chunks])
+        return without_typical_noise(answer, self.columns, places)
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
         """Predict many tasks, one after another."""
@@ -168,7 +172,7 @@ class RivalFunctions:
         """Draw functions from the posterior itself, without future observations."""
         places = read_places(self.columns, target_inputs(self.columns, x))
         joint = self._gaussian().joint(read_points(self.columns, context), places)
-        return joint.functions(num_draws, np.random.default_rng(seed))
+        return without_typical_noise(joint.functions(num_draws, np.random.default_rng(seed)), self.columns, places)
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Joint log density of points, which is the same for every order."""
@@ -179,6 +183,16 @@ class RivalFunctions:
         if not isinstance(self.rival, AbstractGaussianRival):
             raise InputError(f"'{self.rival.kind}' {NO_FUNCTIONS}")
         return self.rival
+
+
+def without_typical_noise(answer: Predictive, columns: Schema, places: Places) -> Predictive:
+    """The prediction of a rival without the known noise of measurements, which it has learnt as part of their spread."""
+    typical = columns.typical_noise
+    if not typical.any():
+        return answer
+    scale = np.asarray(answer.scale)
+    variance = scale**2 - typical[places.output, None] ** 2
+    return Predictive(answer.loc, np.sqrt(np.maximum(variance, (LEAST_SHARE * scale) ** 2)), answer.distribution)
 
 
 class StackPredictor:

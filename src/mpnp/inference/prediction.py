@@ -41,6 +41,12 @@ class Prediction:
         """Convert a network's prediction to the rows and units of the table."""
         return Prediction(Predictive(*columns.rows_of(answer.loc, answer.scale), answer.distribution), columns)
 
+    def with_noise(self, noise: RowOutput | None) -> "Prediction":
+        """The prediction of measurements with this known noise, in the user's units; None: of the quantity itself."""
+        if noise is None:
+            return self
+        return Prediction(self.mixture.with_noise(self.columns.encode_noise(noise)), self.columns)
+
     @property
     def num_rows(self) -> int:
         """Number of rows."""

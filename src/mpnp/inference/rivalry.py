@@ -6,10 +6,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from mpnp.inference.assess import Cut, halves, log_prob, outcomes, score_outputs
+from mpnp.inference.assess import (
+    Cut,
+    forecast,
+    halves,
+    log_prob,
+    mean_log_prob,
+    outcomes,
+    point_weights,
+    row_weights,
+    score_outputs,
+)
 from mpnp.inference.forecasters import COMPONENTS, RivalPredictor, mix
-from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing, learn_weights, rank
-from mpnp.inference.prediction import Prediction, join
+from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Rows, Standing, learn_weights, rank
+from mpnp.inference.prediction import join
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Points, Unsuitable
@@ -45,6 +55,11 @@ class HeldOut(NamedTuple):
 
     cuts: Sequence[Cut]
     curve: Int[np.ndarray, " context"]
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of all targets."""
+        return Rows(np.repeat(self.curve, [len(cut.y_target) for cut in self.cuts]), row_weights(self.cuts))
 
 
 def learn_rivals(
@@ -120,8 +135,8 @@ def _learn_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Stack:
 
     def learn(spread: float) -> tuple[float, Stack]:
         densities = {name: log_prob(columns, mix([answer], [1.0], spread), held_out.cuts) for name, answer in answers.items()}
-        stack = Stack(learn_weights(densities, COMPONENTS, num_tasks), spread)
-        return float(log_prob(columns, stack.mix(answers), held_out.cuts).mean()), stack
+        stack = Stack(learn_weights(densities, COMPONENTS, num_tasks, point_weights(held_out.cuts)), spread)
+        return mean_log_prob(columns, stack.mix(answers), held_out.cuts), stack
 
     return max(map(learn, SPREADS), key=lambda scored: scored[0])[1]
 
@@ -143,8 +158,8 @@ def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) ->
 
 def _standings(answers: Answers, columns: Schema, held_out: HeldOut) -> tuple[Standing, ...]:
     y = outcomes(held_out.cuts)
-    scores = {name: score_outputs(Prediction.decode(answer, columns), y) for name, answer in answers.items()}
-    return rank(scores, np.repeat(held_out.curve, [len(cut[3]) for cut in held_out.cuts]), _scale(y))
+    scores = {name: score_outputs(forecast(columns, answer, held_out.cuts), y) for name, answer in answers.items()}
+    return rank(scores, held_out.rows, _scale(y))
 
 
 def _scale(y: Float[np.ndarray, "row output"]) -> Float[np.ndarray, " output"]:
