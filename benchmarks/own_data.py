@@ -3,7 +3,7 @@
     python benchmarks/own_data.py                        what has no record yet, with the default fit (five minutes each)
     python benchmarks/own_data.py --max-minutes 0.5      the same with a tenth of the time
     python benchmarks/own_data.py --sets pigs --steps 400 --label short
-    python benchmarks/own_data.py --runs DIRECTORY       keep unfinished fits there: a killed run continues with the same command
+    python benchmarks/own_data.py --runs DIRECTORY       keep unfinished fits there, so that the same command continues them
 
 A quarter of the tasks, drawn with a fixed seed, is held out for the scores; the scales, the stopping and the choice of a
 forecaster use the other tasks only. Each set and label has one record in results/own-data, with seed, budget and commit.
@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from own_data_sets import SETS, DataSet
 
-from mpnp.inference.assess import Cut, cut_curves, outcomes, score_outputs
+from mpnp.inference.assess import Cut, HeldOut, cut_curves, outcomes, score_outputs
 from mpnp.inference.describe import held_out
 from mpnp.inference.fit import FitOptions, fit_curves, has_unfinished_fit, resume_fit
 from mpnp.inference.leaderboard import NETWORK, rank
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.rivalry import HeldOut
 from mpnp.io.compile_cache import keep_compiled_programs
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.tables import markdown

@@ -12,12 +12,13 @@ from helpers.command_line import call
 from helpers.fitted_models import fitted, in_units
 from helpers.shapes import without_shape_checks
 from mpnp.errors import InputError, RunError
-from mpnp.inference.assess import cut_curves
-from mpnp.inference.forecasters import COMPONENTS, mix
+from mpnp.inference.assess import Cut, HeldOut, cut_curves
+from mpnp.inference.forecasters import COMPONENTS, RivalForecaster, mix
 from mpnp.inference.leaderboard import Leaderboard, Rows, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.rivalry import HeldOut, _learn_stack, choose, compete, learn_rivals
+from mpnp.inference.rivalry import choose, compete, learn_rivals
+from mpnp.inference.stacks import StackLearner
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
@@ -46,7 +47,8 @@ def judge(curves, names=("mean", "persistence", "normal", "gp")):
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
     rivals, skipped = learn_rivals(table, names, seed=0, tell=lambda line: None)
     judged, nothing = HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int))
-    board = compete(model.card.columns, rivals, judged, nothing, skipped, (model.answer_cuts(cuts), None))
+    others = {name: RivalForecaster(rival, model.card.columns) for name, rival in rivals.items()}
+    board = compete(model.card.columns, others, judged, nothing, skipped, (model.answer_cuts(cuts), None))
     card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
     return FittedModel(model.network, card, rivals)
 
@@ -120,16 +122,18 @@ def test_scores_in_parts_are_those_of_the_whole(monkeypatch):
 
 
 def test_of_those_that_may_be_first_the_stack_or_one_with_functions_is_chosen(model):
+    others = {name: RivalForecaster(rival, model.card.columns) for name, rival in model.rivals.items()}
+
     def standing(name, behind):
         return Standing(name, -behind, 1.0, 1.0, 0.9, behind, 0.05)
 
     first, second, third = standing("persistence", 0.0), standing("gp", 0.03), standing("network", 0.04)
-    assert choose([first, second, third], model.rivals, {}) == "gp"
-    assert choose([first], model.rivals, {}) == "persistence"
+    assert choose([first, second, third], others, {}) == "gp"
+    assert choose([first], others, {}) == "persistence"
     stack = standing("stack", 0.01)
     for leading in ([first, stack, second], [second, stack]):
-        assert choose(leading, model.rivals, {"mean": 0.5, "gp": 0.5}) == "stack"
-    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "persistence": 0.5}) == "gp"
+        assert choose(leading, others, {"mean": 0.5, "gp": 0.5}) == "stack"
+    assert choose([first, stack, second], others, {"mean": 0.5, "persistence": 0.5}) == "gp"
 
 
 def test_stacking_finds_the_weights_of_a_mixture():
@@ -149,9 +153,9 @@ def test_the_spread_of_a_stack_corrects_mixtures_that_are_too_wide(told, wanted)
     rng, columns = np.random.default_rng(0), Schema.numbered(1, 1)
     a, b = rng.normal(size=(2, 4_000, 1))
     y, std = a + b + 0.3 * rng.normal(size=a.shape), np.full((1, 4_000, 1), told * np.sqrt(1 + 0.3**2))
-    cuts = [(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((10, 1)), part) for part in np.split(y, 400)]
+    cuts = [Cut(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((10, 1)), part) for part in np.split(y, 400)]
     answers = {"one": Predictive(a[None], std), "other": Predictive(b[None], std)}
-    stack = _learn_stack(answers, columns, HeldOut(cuts, np.arange(400)))
+    stack = StackLearner(answers, columns, HeldOut(cuts, np.arange(400))).learn()
     assert abs(stack.weights["one"] - 0.5) < 0.05 and stack.spread == wanted
     stacked, plain = (
         Prediction.decode(answer, columns) for answer in (stack.mix(answers), mix([*answers.values()], [0.5] * 2))

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from mpnp.inference.leaderboard import Rows
 from mpnp.inference.prediction import Prediction, select
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
@@ -13,6 +14,7 @@ from mpnp.tables.curves import Curves
 
 __all__ = [
     "Cut",
+    "HeldOut",
     "assess",
     "cut_curves",
     "forecast",
@@ -36,6 +38,22 @@ class Cut(NamedTuple):
     y_target: Float[np.ndarray, "target output"]
     weights: Float[np.ndarray, " target"] | None = None
     noise: Float[np.ndarray, "target output"] | None = None
+
+
+class HeldOut(NamedTuple):
+    """Contexts cut from held-out curves. Those of one cluster, a curve or a group of curves, depend on each other."""
+
+    cuts: Sequence[Cut]
+    cluster: Int[np.ndarray, " context"]
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of all targets."""
+        return Rows(np.repeat(self.cluster, [len(cut.y_target) for cut in self.cuts]), row_weights(self.cuts))
+
+    def cut_of_points(self) -> Int[np.ndarray, " point"]:
+        """The number of the cut that each observed target belongs to."""
+        return np.repeat(np.arange(len(self.cuts)), [int((~np.isnan(cut.y_target)).sum()) for cut in self.cuts])
 
 
 def cut_curves(curves: Curves, context: str, *, max_rows: int, num_cuts: int, seed: int) -> list[Cut]:

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from mpnp.inference.assess import assess, cut_curves
+from mpnp.inference.assess import HeldOut, assess, cut_curves
 from mpnp.inference.card import REFERENCE_DIGITS, ModelCard, Reference, TrainingDomain
 from mpnp.inference.fit_options import FitOptions
-from mpnp.inference.model import FittedModel
+from mpnp.inference.forecasters import AbstractForecaster, RivalForecaster
+from mpnp.inference.model import FittedModel, load
 from mpnp.inference.ood import half_scores
 from mpnp.inference.plan import FitPlan
+from mpnp.inference.pretrained import PRETRAINED, PretrainedForecaster, require_single_curves
 from mpnp.inference.recalibration import calibrate_if_better
-from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
+from mpnp.inference.rivalry import compete, learn_rivals
 from mpnp.models.registry import find_model
+from mpnp.rivals.base import Unsuitable
 from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.storage import load_dataset
 from mpnp.training import checkpoint
@@ -42,9 +45,16 @@ def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) ->
     if tested is not None:
         scores["test"] = assess(columns, tested, test.cuts)
     rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed, tell=tell)
-    if rivals:
+    others: dict[str, AbstractForecaster] = {name: RivalForecaster(rival, columns) for name, rival in rivals.items()}
+    if PRETRAINED in options.rival_names:
+        try:
+            require_single_curves(columns)
+            others[PRETRAINED] = PretrainedForecaster(load(PRETRAINED), columns)
+        except Unsuitable as reason:
+            skipped[PRETRAINED] = str(reason)
+    if others:
         tell("scoring all forecasters on the same contexts")
-        scores["leaderboard"] = compete(columns, rivals, validation, test, skipped, (answers, tested)).to_json()
+        scores["leaderboard"] = compete(columns, others, validation, test, skipped, (answers, tested)).to_json()
     about = {**model.card.about, **compared, **scores}
     return FittedModel(
         model.network, dataclasses.replace(model.card, reference=_reference(model, validation), about=about), rivals
@@ -115,11 +125,12 @@ def _reference(model: FittedModel, validation: HeldOut) -> Reference:
 
 
 def held_out(table: CurveDataset, part: str, num_contexts: int) -> HeldOut:
-    """About `num_contexts` contexts of all sizes from the curves of a part."""
+    """About `num_contexts` contexts of all sizes from the curves of a part, clustered by the groups of these."""
     curves = table.parts[part]
-    num_usable = int((curves.counts > 1).sum())
-    if not num_usable:
+    usable = np.flatnonzero(curves.counts > 1)
+    if not len(usable):
         return HeldOut([], np.zeros(0, int))
     num_cuts = math.ceil(num_contexts / len(curves))
     cuts = cut_curves(curves, table.context, max_rows=table.max_rows, num_cuts=num_cuts, seed=table.seed)
-    return HeldOut(cuts, np.repeat(np.arange(num_usable), num_cuts))
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(curves.groups))}
+    return HeldOut(cuts, np.repeat([numbers[curves.groups[number]] for number in usable], num_cuts))

@@ -15,6 +15,7 @@ from mpnp.inference.files import CARD, save_model
 from mpnp.inference.fit_options import SETTINGS, FitOptions
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.plan import PLAN, FitPlan
+from mpnp.inference.pretrained import PRETRAINED
 from mpnp.io.files import environment
 from mpnp.io.locks import exclusive
 from mpnp.models.config import ModelSettings
@@ -47,8 +48,6 @@ START = "start"
 
 FEW_TASKS = 10
 """With so few tasks or fewer, a model can hardly learn what tasks have in common."""
-
-PRETRAINED_FOR_FEW = "curves"
 
 UPDATE_RATE = 3e-3
 """Base learning rate of an update, lower than that of new weights."""
@@ -136,7 +135,7 @@ def _tell(line: str, quiet: bool) -> None:
 def _check_count(curves: Curves) -> None:
     """Refuse a single task, and warn if there are only a few."""
     advice = (
-        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') reads any curve of one "
+        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED}') reads any curve of one "
         "input and one output, in any units"
     )
     if len(curves) < 2:

@@ -96,6 +96,8 @@ class AbstractForecaster(abc.ABC):
     resampler: Resamples
     has_functions: bool
     """Whether it has a joint distribution, from which functions can be drawn."""
+    joins_stack: bool
+    """Whether a stack may mix it with others; else it is a reference only."""
 
 
 class NetworkForecaster(AbstractForecaster):
@@ -108,7 +110,7 @@ class NetworkForecaster(AbstractForecaster):
         self.completer = Resampler(network, card.columns, card.seen, find_design(card.about))
         """The same as `resampler`, with its placement of future inputs."""
         self.resampler = self.completer
-        self.has_functions = True
+        self.has_functions, self.joins_stack = True, True
 
 
 class RivalForecaster(AbstractForecaster):
@@ -118,7 +120,7 @@ class RivalForecaster(AbstractForecaster):
         predictor = RivalPredictor(rival, columns)
         self.predictor = lambda count: predictor
         self.resampler = RivalFunctions(rival, columns)
-        self.has_functions = isinstance(rival, AbstractGaussianRival)
+        self.has_functions, self.joins_stack = isinstance(rival, AbstractGaussianRival), rival.reads_context
 
 
 class StackForecaster(AbstractForecaster):
@@ -128,7 +130,7 @@ class StackForecaster(AbstractForecaster):
         some = [(members[name], weight) for name, weight in weights.items()]
         self.predictor = lambda count: StackPredictor([(member.predictor(count), weight) for member, weight in some], spread)
         self.resampler = StackFunctions([(member.resampler, weight) for member, weight in some if member.has_functions])
-        self.has_functions = any(member.has_functions for member, _ in some)
+        self.has_functions, self.joins_stack = any(member.has_functions for member, _ in some), False
 
 
 class RivalPredictor:

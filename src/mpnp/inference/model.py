@@ -27,6 +27,7 @@ from mpnp.inference.ood import Pair, p_values, warn_any_outside, warn_outside, w
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import Prediction, join
 from mpnp.inference.predictor import Predictor
+from mpnp.inference.pretrained import PRETRAINED, PretrainedForecaster
 from mpnp.inference.recalibration import calibrate
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
@@ -127,6 +128,8 @@ class FittedModel:
         members: dict[str, AbstractForecaster] = {NETWORK: network}
         members |= {kind: RivalForecaster(rival, self.card.columns) for kind, rival in self.rivals.items()}
         chosen = board.resolve(name)
+        if chosen == PRETRAINED:
+            return PretrainedForecaster(load(PRETRAINED), self.card.columns)
         if missing := {chosen, *(board.weights if chosen == STACK else ())} - {STACK, *members}:
             raise RunError(f"the model lacks its rivals {sorted(missing)}; restore its directory from a copy")
         return StackForecaster(members, board.weights, board.spread) if chosen == STACK else members[chosen]

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mpnp.errors import unknown_name
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
@@ -203,7 +203,7 @@ def join(answers: Sequence[Predictive]) -> Predictive:
     return Predictive(loc, scale, answers[0].distribution)
 
 
-def select(answer: Predictive, targets: slice) -> Predictive:
+def select(answer: Predictive, targets: slice | Int[np.ndarray, " chosen"]) -> Predictive:
     """The prediction of some of the targets."""
     return Predictive(answer.loc[:, targets], answer.scale[:, targets], answer.distribution)
 
