@@ -102,15 +102,24 @@ class Leaderboard:
     def verdict(self) -> str:
         """Who won, in a sentence, and what it means for the user."""
         network, best = (next(row for row in self.validation if row.name == name) for name in (NETWORK, self.best))
-        if self.best == NETWORK:
+        if (first := self.validation[0]).name == NETWORK == self.best:
             return f"The network forecasts best, of {len(self.validation)} forecasters."
+        parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
+        narrowed = "" if self.spread == 1 else f"; spread × {self.spread:g}"
+        titles = {NETWORK: "the network", STACK: f"a stack ({parts}{narrowed})"}
+        title = titles.get(self.best, f"the rival '{self.best}'")
+        default = f"Predictions use {'the ' + self.best if self.best in titles else repr(self.best)} by default."
+        if best.behind >= network.behind and self.best != first.name:
+            reason = "is the safer choice" if self.best == STACK else "has functions"
+            leader = "the network" if first.name == NETWORK else repr(first.name)
+            return (
+                f"{leader[0].upper()}{leader[1:]} is first, but {title} is only {best.behind:.3f} ± {best.behind_error:.3f} behind in "
+                f"log-likelihood, which may be chance, and {reason}. {default}"
+            )
         gap = f"by {network.behind - best.behind:.3f} ± {network.behind_error:.3f} in log-likelihood"
         chance = ", which may be chance" if network.may_be_first else ""
-        if self.best == STACK:
-            parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
-            narrowed = "" if self.spread == 1 else f"; spread × {self.spread:g}"
-            return f"A stack ({parts}{narrowed}) beats the network alone {gap}{chance}. Predictions use the stack by default."
-        return f"The rival '{self.best}' beats the network {gap}{chance}. Predictions use '{self.best}' by default."
+        alone = " alone" if self.best == STACK else ""
+        return f"{title[0].upper()}{title[1:]} beats the network{alone} {gap}{chance}. {default}"
 
     def frame(self, split: str = "validation") -> Any:
         """The scores on validation or test tasks as a data frame."""
