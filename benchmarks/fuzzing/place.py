@@ -13,6 +13,7 @@ from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.fit import FitOptions
 from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing
 from mpnp.inference.model import FittedModel
+from mpnp.inference.placement import Placement
 from mpnp.inference.plan import FitPlan
 from mpnp.models.build import build
 from mpnp.models.config import ModelSettings
@@ -48,7 +49,7 @@ def small_model(name: str = "mpnp") -> FittedModel:
         model=name,
         settings=SETTINGS,
         columns=schema,
-        seen=TrainingDomain(9, 90, np.array([0.0]), np.array([24.0]), 10),
+        seen=TrainingDomain(9, 90, np.array([0.0]), np.array([24.0]), 10, Placement.anywhere(1)),
         reference=Reference(rng.integers(1, 9, 20), rng.normal(size=20)),
         about={"progress": PROGRESS, "environment": {"mpnp": "0"}, "tasks": {"train": 9}, "leaderboard": board.to_json()},
         calibration=Calibration((0.1, 1.0), (0.2, 1.0)),

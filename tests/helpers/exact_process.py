@@ -7,6 +7,7 @@ import numpy as np
 from helpers.models import SETTINGS
 from mpnp.inference.card import ModelCard, TrainingDomain
 from mpnp.inference.model import FittedModel
+from mpnp.inference.placement import Placement
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.nn.likelihoods.predictive import Predictive
@@ -71,7 +72,7 @@ def exact_model(**faults):
         model="canp",
         settings=SETTINGS,
         columns=Schema.numbered(1, 1),
-        seen=TrainingDomain(1_000, 20_000, -2 * np.ones(1), 2 * np.ones(1), largest_context=12),
+        seen=TrainingDomain(1_000, 20_000, -2 * np.ones(1), 2 * np.ones(1), 12, Placement.anywhere(1)),
         reference=None,
         about={},
     )

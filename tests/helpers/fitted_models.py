@@ -34,7 +34,7 @@ def fitted(name: str = "mpanp", curves: Curves | None = None, *, reference: Refe
         model=name,
         settings=SETTINGS,
         columns=curves.columns.learn(curves.x, curves.y),
-        seen=TrainingDomain(len(curves), len(curves.x), curves.x.min(axis=0), curves.x.max(axis=0), 10),
+        seen=TrainingDomain.learn(curves, 10),
         reference=reference,
         about={"progress": {"best_step": 0, "cpu_seconds": 0.0}, "environment": {"mpnp": "0"}},
     )

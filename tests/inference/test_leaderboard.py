@@ -295,3 +295,26 @@ def test_unknown_and_unsuitable_forecasters_are_refused(model):
     wide = Curves.from_pairs([(np.random.default_rng(n).normal(size=(5, 2)), np.arange(5.0)) for n in range(30)])
     with pytest.raises(InputError, match="It was left out: it needs curves of a single numeric input"):
         judge(wide, ("mean", "normal")).use("normal")
+
+
+def test_the_verdict_names_the_first_even_if_another_answers(model):
+    def verdict(best, *order):
+        rows = tuple(Standing(name, -gap, 1.0, 1.0, 0.9, gap, 0.05) for name, gap in order)
+        weights = {"network": 0.75, "gp": 0.25} if "stack" in dict(order) else {}
+        return Leaderboard(rows, (), best, weights, {}, 10).verdict()
+
+    assert verdict("network", ("network", 0.0), ("gp", 0.2)) == "The network forecasts best, of 2 forecasters."
+    assert verdict("gp", ("gp", 0.0), ("network", 0.2)) == (
+        "The rival 'gp' beats the network by 0.200 ± 0.050 in log-likelihood. Predictions use 'gp' by default."
+    )
+    assert verdict("network", ("mean", 0.0), ("network", 0.03)) == (
+        "'mean' is first, but the network, only 0.030 ± 0.050 in log-likelihood behind, which may be chance, has functions. "
+        "Predictions use the network by default."
+    )
+    assert verdict("stack", ("network", 0.0), ("stack", 0.01), ("gp", 0.3)) == (
+        "The network is first, but a stack (75% network, 25% gp), only 0.010 ± 0.050 in log-likelihood behind, which may be "
+        "chance, is the safer choice. Predictions use the stack by default."
+    )
+    assert verdict("stack", ("stack", 0.0), ("network", 0.04), ("gp", 0.3)).startswith(
+        "A stack (75% network, 25% gp) beats the network alone by 0.040 ± 0.050 in log-likelihood, which may be chance. "
+    )

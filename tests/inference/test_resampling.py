@@ -12,10 +12,11 @@ from helpers.exact_process import NOISE, ExactProcess, kernel
 from helpers.fitted_models import fitted, some_curves
 from helpers.models import small_model
 from mpnp.errors import InputError
-from mpnp.inference.designs import Forecast, Scattered, find_design, spread_inputs
+from mpnp.inference.designs import Forecast, Scattered, find_design
 from mpnp.inference.model import FittedModel
 from mpnp.inference.ood import OutsideRangeWarning
 from mpnp.inference.predictor import pad_points
+from mpnp.inference.regions import Box, spread_inputs
 from mpnp.inference.resampler import choose_num_future
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
 from mpnp.models.registry import MODELS
@@ -167,7 +168,7 @@ def test_forecasts_start_after_the_last_observation_and_ascend():
     low, high, x_context = np.zeros(2), np.full(2, 9.0), np.array([[4.0, 1.0], [2.0, 8.0]])
 
     def place(x_context):
-        return Forecast().place(3, 5, x_context, low, high, np.random.default_rng(3))
+        return Forecast().place(3, 5, x_context, Box(low, high, (None, None)), np.random.default_rng(3))
 
     rows = place(x_context)
     assert rows.shape == (3, 5, 2) and rows[..., 0].min() >= 4 and rows[..., 1].min() < 4
@@ -180,9 +181,10 @@ def test_forecasts_start_after_the_last_observation_and_ascend():
 
 def test_models_of_images_imagine_pixels_each_at_most_once():
     design = find_design({"task": "mnist"})
-    rows = design.place(4, 30, np.empty((0, 2)), np.full(2, -0.5), np.full(2, 0.5), np.random.default_rng(5))
+    box, seen = Box(np.full(2, -0.5), np.full(2, 0.5), (None, None)), positions(28, 28)[:700].astype(float)
+    rows = design.place(4, 30, seen, box, np.random.default_rng(5))
     assert rows.shape == (4, 30, 2)
-    pixels = {tuple(pixel) for pixel in positions(28, 28)}
+    pixels = {tuple(pixel) for pixel in positions(28, 28)[700:]}
     for draw in rows.astype(np.float32):
         assert len({tuple(pixel) for pixel in draw} & pixels) == 30
     assert {tuple(pixel) for pixel in rows[0]} != {tuple(pixel) for pixel in rows[1]}

@@ -9,6 +9,7 @@ from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard, TrainingDomain
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.ood import OutsideRangeWarning
+from mpnp.inference.placement import Placement
 from mpnp.tables.columns import Schema
 
 X = np.array([3.0, 5.0, 6.5, 9.0])
@@ -19,7 +20,7 @@ UNITS = [(1000.0, -40.0, 0.01, 5.0), (0.001, 2.0, 300.0, -7.0), (60.0, 0.0, -2.0
 
 @pytest.fixture(scope="module")
 def model():
-    domain = TrainingDomain(1, 1, np.array([-2.0]), np.array([2.0]), largest_context=20)
+    domain = TrainingDomain(1, 1, np.array([-2.0]), np.array([2.0]), 20, Placement.anywhere(1))
     card = ModelCard("tnp", SETTINGS, Schema.numbered(1, 1), domain, None, {}, scaled_by_context=True)
     return FittedModel(small_model("tnp"), card)
 

@@ -18,8 +18,8 @@ from mpnp.bayesopt.surrogates import (
     Values,
     context_slots,
 )
+from mpnp.inference.functions import DrawnFunctions
 from mpnp.inference.model import NUM_SAMPLES, FittedModel
-from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points
 from mpnp.tables.points import context_points
 
@@ -69,4 +69,4 @@ class ResamplingSurrogate(AbstractSurrogate):
             num_future=NUM_FUTURE,
             future_inputs=None,
         )
-        return columns.encode_outputs(Prediction.decode(answer, columns).loc[0])[:, 0]
+        return columns.encode_outputs(DrawnFunctions.decode(answer, columns).loc[0])[:, 0]

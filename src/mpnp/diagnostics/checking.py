@@ -1,6 +1,6 @@
 """Check a model: all sections on the same cases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mpnp.diagnostics.report import Report
 from mpnp.diagnostics.sections import Section
 from mpnp.errors import InputError
 from mpnp.evaluation.oracle import has_oracle
+from mpnp.inference.functions import DrawnFunctions
 from mpnp.inference.leaderboard import NETWORK
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
@@ -97,7 +98,7 @@ def _sections(
     predictions, columns = predict_targets(model, cases), model.card.columns
     turns = resample_cases(model, few, seed=seed)
     resampled = list(tqdm(turns, "resampling", len(few), unit="task", disable=True if quiet else None))
-    functions = {"resampled": [part.functions for part in resampled]}
+    functions: dict[str, Sequence[DrawnFunctions | Prediction]] = {"resampled": [part.functions for part in resampled]}
     if model.network.num_components(2) > 1:
         functions["generated"] = generate_functions(model, few)
     wanted = default_functionals(len(columns.inputs)) | dict(functionals)
@@ -111,7 +112,9 @@ def _sections(
     ]
 
 
-def _draws(cases: Cases, functions: Mapping[str, list[Prediction]], seed: int) -> dict[str, list[np.ndarray]]:
+def _draws(
+    cases: Cases, functions: Mapping[str, Sequence[DrawnFunctions | Prediction]], seed: int
+) -> dict[str, list[np.ndarray]]:
     """Values of drawn functions, or observations of them if the truth is known by its observations only."""
     rng = np.random.default_rng([seed, 1])
     draws = {

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from mpnp.diagnostics.cases import Case, Cases
+from mpnp.inference.functions import DrawnFunctions, Functions, find_imagined
 from mpnp.inference.model import FittedModel
-from mpnp.inference.prediction import Prediction
+from mpnp.inference.prediction import Prediction, select
 from mpnp.inference.predictor import pad_points
 from mpnp.inference.resampler import choose_num_future
 from mpnp.inference.resampling import complete_contexts, read_functions
@@ -45,7 +46,7 @@ class Moments(NamedTuple):
 class Resampled:
     """Functions of one case by predictive resampling, and predictions on the way to them."""
 
-    functions: Prediction
+    functions: DrawnFunctions
     moments: Moments
     num_points: int
     """Resampled points behind each function. Moments at more points than these mean nothing."""
@@ -58,9 +59,10 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
     contexts = padded_points([context_points(columns, case.x_context, case.y_context) for case in cases])
     num_future = choose_num_future(model.card.seen)
     num_rows = max(len(case.x_function) for case in cases)
+    most_points = num_future * columns.points_per_row
 
     @jax.jit
-    def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Moments]:
+    def draw(parameters: PyTree, *arguments: PyTree) -> tuple[Predictive, Array, Moments]:
         return _draw(eqx.combine(parameters, static), *arguments)
 
     for number, (case, context) in enumerate(zip(cases, contexts, strict=True)):
@@ -70,24 +72,27 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
             target_inputs(columns, np.resize(x, (count, x.shape[1])))
             for x, count in ((case.x_function, num_rows), (case.x_target, NUM_TARGETS))
         )
-        answer = draw(parameters, context, inputs, *queries, key)
-        functions, moments = jax.device_get(answer)
-        decoded = Prediction.decode(functions, columns).mixture
-        kept = jax.tree.map(lambda values, case=case: values[:, : len(case.x_function)], decoded)
-        yield Resampled(Prediction(kept, columns).with_noise(case.noise_function), moments, inputs.shape[1])
+        future = jnp.pad(inputs, [(0, 0), (0, most_points - inputs.shape[1]), (0, 0)])
+        answer = draw(parameters, context, future, jnp.asarray(inputs.shape[1]), *queries, key)
+        values, y_future, moments = jax.device_get(answer)
+        targets = target_inputs(columns, case.x_function)
+        imagined = find_imagined(np.asarray(inputs), y_future[:, : inputs.shape[1]], targets)
+        functions = Functions(select(values, slice(None, len(targets))), imagined)
+        drawn = DrawnFunctions.decode(functions, columns).with_noise(case.noise_function)
+        yield Resampled(drawn, moments, inputs.shape[1])
 
 
 def _draw(
     network: PyTree,
     context: PointSet,
     inputs: Float[Array, "draw future x_dim"],
+    num_points: Int[Array, ""],
     x_function: Float[Array, "row x_dim"],
     x_target: Float[Array, "target x_dim"],
     key: PRNGKeyArray,
-) -> tuple[Predictive, Moments]:
-    """Functions that rest on all future points, and moments at the targets after each number in `STEPS`."""
+) -> tuple[Predictive, Float[Array, "draw future y_dim"], Moments]:
+    """Functions, the observations at the first `num_points` inputs that they rest on, and moments at the targets on the way."""
     complete_key, read_key = jax.random.split(key)
-    num_points = inputs.shape[1]
     completed = complete_contexts(network, context, inputs, num_points, key=complete_key)
     slot = jnp.arange(completed.mask.shape[1])
 
@@ -99,7 +104,7 @@ def _draw(
         after = read(number, x_target)
         return Moments(after.mean, after.between_std, after.within_std)
 
-    return read(jnp.asarray(num_points), x_function), jax.lax.map(moments, jnp.asarray(STEPS))
+    return read(num_points, x_function), completed.y[:, len(context.mask) :], jax.lax.map(moments, jnp.asarray(STEPS))
 
 
 def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:

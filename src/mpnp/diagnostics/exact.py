@@ -18,7 +18,7 @@ from mpnp.evaluation.oracle import (
     noisy_predictive,
     to_float64,
 )
-from mpnp.inference.designs import spread_inputs
+from mpnp.inference.regions import spread_inputs
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tasks.base import TaskSource
 from mpnp.tasks.task import Task

@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mpnp.errors import RunError, first_line
+from mpnp.inference.placement import Placement
 from mpnp.models.config import ModelSettings
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.tables.columns import Schema
+from mpnp.tables.curves import Curves
 
 __all__ = ["FORMAT", "VERSION", "REFERENCE_DIGITS", "ModelCard", "Reference", "TrainingDomain"]
 
@@ -39,6 +41,13 @@ class TrainingDomain:
     low: Float[np.ndarray, " input"]
     high: Float[np.ndarray, " input"]
     largest_context: int
+    placement: Placement
+
+    @staticmethod
+    def learn(curves: Curves, largest_context: int) -> "TrainingDomain":
+        """The extent of these curves."""
+        low, high = curves.x.min(axis=0), curves.x.max(axis=0)
+        return TrainingDomain(len(curves), len(curves.x), low, high, largest_context, Placement.learn(curves))
 
     def union(self, other: "TrainingDomain") -> "TrainingDomain":
         """The extent of both data sets together."""
@@ -48,13 +57,14 @@ class TrainingDomain:
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
             max(self.largest_context, other.largest_context),
+            self.placement.union(other.placement),
         )
 
     def to_json(self) -> dict[str, Any]:
         """As plain numbers; a missing bound is null."""
-        content = {name: np.asarray(value).tolist() for name, value in vars(self).items()}
+        content = {name: np.asarray(value).tolist() for name, value in vars(self).items() if name != "placement"}
         bounds = {name: [value if math.isfinite(value) else None for value in content[name]] for name in ("low", "high")}
-        return content | bounds
+        return content | bounds | {"placement": self.placement.to_json()}
 
     @staticmethod
     def from_json(content: Any) -> "TrainingDomain":
@@ -64,7 +74,8 @@ class TrainingDomain:
             for name, absent in (("low", -math.inf), ("high", math.inf))
         )
         num_tasks, num_rows, largest_context = (int(content[name]) for name in ("num_tasks", "num_rows", "largest_context"))
-        return TrainingDomain(num_tasks, num_rows, low, high, largest_context)
+        placement = Placement.from_json(content.get("placement"), len(low))
+        return TrainingDomain(num_tasks, num_rows, low, high, largest_context, placement)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,13 +88,7 @@ def _best(candidates: Sequence[FittedModel], validation: HeldOut) -> tuple[Fitte
 def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header: dict[str, Any]) -> ModelCard:
     """The card of a candidate, before it is scored."""
     run, training, config = RunDirectory(directory), table.parts["train"], plan.run
-    seen = TrainingDomain(
-        num_tasks=len(training),
-        num_rows=len(training.x),
-        low=training.x.min(axis=0),
-        high=training.x.max(axis=0),
-        largest_context=max(table.max_rows - 1, 1),
-    )
+    seen = TrainingDomain.learn(training, max(table.max_rows - 1, 1))
     return ModelCard(
         model=name,
         settings=config.settings,

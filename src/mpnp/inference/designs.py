@@ -9,28 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mpnp.datasets.prepared import SHAPES
+from mpnp.inference.regions import AbstractRegion, Places
 
-__all__ = ["DESIGNS", "AbstractDesign", "Forecast", "Pixels", "Scattered", "find_design", "spread_inputs"]
-
-
-def spread_inputs(
-    num_draws: int,
-    num_rows: int,
-    low: Float[np.ndarray, " input"],
-    high: Float[np.ndarray, " input"],
-    rng: np.random.Generator,
-) -> Float[np.ndarray, "draw row input"]:
-    """Inputs spread evenly over a box, with a random shift per draw: a lattice in the first input, a Halton sequence in others.
-
-    >>> rows = spread_inputs(2, 4, np.zeros(1), np.ones(1), np.random.default_rng(0))
-    >>> np.sort((rows[0, :, 0] * 4).astype(int)).tolist()
-    [0, 1, 2, 3]
-    """
-    from scipy.stats import qmc  # here, because scipy.stats takes long to import
-
-    others = qmc.Halton(max(len(low) - 1, 1), scramble=False).random(num_rows)[:, : len(low) - 1]
-    lattice = np.column_stack([np.arange(num_rows) / num_rows, others])
-    return low + (high - low) * ((lattice + rng.random((num_draws, 1, len(low)))) % 1)
+__all__ = ["DESIGNS", "AbstractDesign", "Forecast", "Pixels", "Scattered", "find_design"]
 
 
 class AbstractDesign(abc.ABC):
@@ -42,11 +23,10 @@ class AbstractDesign(abc.ABC):
         num_draws: int,
         num_rows: int,
         x_context: Float[np.ndarray, "context input"],
-        low: Float[np.ndarray, " input"],
-        high: Float[np.ndarray, " input"],
+        region: AbstractRegion,
         rng: np.random.Generator,
     ) -> Float[np.ndarray, "draw row input"]:
-        """Inputs of each draw's future observations, given the range of training and of the query."""
+        """Inputs of each draw's future observations, as far as the region has any that the context lacks."""
 
     @abc.abstractmethod
     def orders(
@@ -70,11 +50,10 @@ class Scattered(AbstractDesign):
         num_draws: int,
         num_rows: int,
         x_context: Float[np.ndarray, "context input"],
-        low: Float[np.ndarray, " input"],
-        high: Float[np.ndarray, " input"],
+        region: AbstractRegion,
         rng: np.random.Generator,
     ) -> Float[np.ndarray, "draw row input"]:
-        return spread_inputs(num_draws, num_rows, low, high, rng)
+        return region.spread(num_draws, num_rows, rng)
 
     def orders(
         self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
@@ -90,13 +69,11 @@ class Forecast(AbstractDesign):
         num_draws: int,
         num_rows: int,
         x_context: Float[np.ndarray, "context input"],
-        low: Float[np.ndarray, " input"],
-        high: Float[np.ndarray, " input"],
+        region: AbstractRegion,
         rng: np.random.Generator,
     ) -> Float[np.ndarray, "draw row input"]:
-        if len(x_context) and (last := x_context[:, 0].max()) < high[0]:
-            low = np.array([last, *low[1:]])
-        return spread_inputs(num_draws, num_rows, low, high, rng)
+        ahead = region.after(x_context[:, 0].max()) if len(x_context) else None
+        return (ahead or region).spread(num_draws, num_rows, rng)
 
     def orders(
         self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator
@@ -116,14 +93,13 @@ class Pixels(AbstractDesign):
         num_draws: int,
         num_rows: int,
         x_context: Float[np.ndarray, "context input"],
-        low: Float[np.ndarray, " input"],
-        high: Float[np.ndarray, " input"],
+        region: AbstractRegion,
         rng: np.random.Generator,
     ) -> Float[np.ndarray, "draw row input"]:
         from mpnp.tasks.images import positions  # here, because it needs JAX
 
-        chosen = _random_orders(self.height * self.width, num_draws, rng)[:, :num_rows]
-        return positions(self.height, self.width)[chosen].astype(np.float64)
+        pixels = Places(positions(self.height, self.width).astype(np.float64))
+        return (pixels.without(x_context) or pixels).spread(num_draws, num_rows, rng)
 
     def orders(
         self, x: Float[np.ndarray, "point x_dim"], num_orders: int, rng: np.random.Generator

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpnp.errors import RunError, first_line
 from mpnp.inference.card import ModelCard, TrainingDomain
+from mpnp.inference.placement import Placement
 from mpnp.io.files import read_json, write_json
 from mpnp.io.locks import exclusive
 from mpnp.io.tensors import read_card as read_header
@@ -201,6 +202,7 @@ def _describe(run: RunDirectory, config: Mapping[str, Any], header: Mapping[str,
             low=np.full(x_dim, low),
             high=np.full(x_dim, high),
             largest_context=slots - 3,
+            placement=Placement.anywhere(x_dim),
         ),
         reference=None,
         about={

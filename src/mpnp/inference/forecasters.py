@@ -15,6 +15,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard
 from mpnp.inference.designs import find_design
+from mpnp.inference.functions import Functions
 from mpnp.inference.prediction import join
 from mpnp.inference.predictor import Predictor, Targets
 from mpnp.inference.resampler import FutureInputs, Resampler
@@ -79,8 +80,8 @@ class Resamples(Protocol):
         seed: int,
         num_future: int,
         future_inputs: FutureInputs | None,
-    ) -> Predictive:
-        """Draw functions at the rows of x, as components whose scale is the noise."""
+    ) -> Functions:
+        """Draw functions at the rows of x."""
         ...
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
@@ -170,11 +171,12 @@ class RivalFunctions:
         seed: int,
         num_future: int,
         future_inputs: FutureInputs | None,
-    ) -> Predictive:
+    ) -> Functions:
         """Draw functions from the posterior itself, without future observations."""
         places = read_places(self.columns, target_inputs(self.columns, x))
         joint = self._gaussian().joint(read_points(self.columns, context), places)
-        return without_typical_noise(joint.functions(num_draws, np.random.default_rng(seed)), self.columns, places)
+        values = joint.functions(num_draws, np.random.default_rng(seed))
+        return Functions.without_observations(without_typical_noise(values, self.columns, places))
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Joint log density of points, which is the same for every order."""
@@ -234,7 +236,7 @@ class StackFunctions:
         seed: int,
         num_future: int,
         future_inputs: FutureInputs | None,
-    ) -> Predictive:
+    ) -> Functions:
         """Draw functions of the members in random order, by their weights."""
         self._require_members()
         rng = np.random.default_rng([seed, 2])

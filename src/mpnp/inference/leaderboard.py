@@ -111,11 +111,9 @@ class Leaderboard:
         default = f"Predictions use {'the ' + self.best if self.best in titles else repr(self.best)} by default."
         if best.behind >= network.behind and self.best != first.name:
             reason = "is the safer choice" if self.best == STACK else "has functions"
-            leader = "the network" if first.name == NETWORK else repr(first.name)
-            return (
-                f"{leader[0].upper()}{leader[1:]} is first, but {title} is only {best.behind:.3f} ± {best.behind_error:.3f} behind in "
-                f"log-likelihood, which may be chance, and {reason}. {default}"
-            )
+            leader = "The network" if first.name == NETWORK else repr(first.name)
+            gap = f"{best.behind:.3f} ± {best.behind_error:.3f} in log-likelihood"
+            return f"{leader} is first, but {title}, only {gap} behind, which may be chance, {reason}. {default}"
         gap = f"by {network.behind - best.behind:.3f} ± {network.behind_error:.3f} in log-likelihood"
         chance = ", which may be chance" if network.may_be_first else ""
         alone = " alone" if self.best == STACK else ""

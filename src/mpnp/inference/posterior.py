@@ -11,6 +11,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError, show, unknown_name
 from mpnp.inference.card import ModelCard
 from mpnp.inference.forecasters import AbstractForecaster
+from mpnp.inference.functions import DrawnFunctions, Functions
 from mpnp.inference.ood import warn_outside
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import round_up
@@ -173,12 +174,12 @@ class Posterior:
 
     def between_std(self, X: Any) -> np.ndarray:
         """Standard deviation of resampled functions: uncertainty that more observations would reduce."""
-        functions = self._functions(self._read_query(X), DRAWS_FOR_MOMENTS)
+        functions = self._functions(self._read_query(X), DRAWS_FOR_MOMENTS).values
         return functions.squeeze(functions.between_std)
 
     def within_std(self, X: Any) -> np.ndarray:
         """Root-mean-square standard deviation of observations around resampled functions: their noise, at least `sigma_min`."""
-        functions = self._functions(self._read_query(X), DRAWS_FOR_MOMENTS)
+        functions = self._functions(self._read_query(X), DRAWS_FOR_MOMENTS).values
         return functions.squeeze(functions.within_std)
 
     def log_prob(self, X: Any, y: Any) -> Float[np.ndarray, " row"]:
@@ -231,10 +232,11 @@ class Posterior:
 
         `method="resample"` is predictive resampling (see `mpnp.inference.resampling`): for each function it draws `num_future`
         future observations, one after another, and predicts from the completed context. By default there are as many as the
-        largest context in training has points, but 10 to 30. Their inputs are spread over the training range and that of X;
-        they follow the context if the model was trained to continue the beginning of a curve (`context="prefix"`), and are
-        pixels for a model of images. `future_inputs(rng, num)` returns other inputs. `method="generate"` is the model's own
-        mechanism, as in the paper; conditional models (cnp, canp, tnp) have none, so all their functions are equal.
+        largest context in training has points, but 10 to 30. Their inputs are on the grid that training curves share, if there
+        is one, else spread over the training range and that of X. They follow the context if the model was trained to
+        continue the beginning of a curve (`context="prefix"`), and are pixels for a model of images. `future_inputs(rng, num)`
+        returns other inputs. With `noise=True`, rows with a future observation get that one. `method="generate"` is the
+        model's own mechanism, as in the paper; conditional models (cnp, canp, tnp) have none, so all their functions are equal.
 
         The same seed draws the same functions, whichever rows of the training range they are evaluated at.
         """
@@ -251,8 +253,8 @@ class Posterior:
         method: str = "resample",
         num_future: int | None = None,
         future_inputs: FutureInputs | None = None,
-    ) -> Prediction:
-        """Draw functions, as the components of a mixture whose scale is the observation noise."""
+    ) -> DrawnFunctions:
+        """Draw functions, some at once."""
         require_count("n", n, most=MOST_DRAWS)
         require_seed(seed)
         if method not in METHODS:
@@ -271,8 +273,9 @@ class Posterior:
                 answer = self.model.forecaster.predictor(round_up(count))(
                     self._context, target_inputs(self.columns, x), seed=turn_seed
                 )
-                turns.append(jax.tree.map(lambda part, count=count: np.resize(part, (count, *part.shape[1:])), answer))
-        return Prediction.decode(jax.tree.map(lambda *parts: np.concatenate(parts), *turns), self.columns)
+                values = jax.tree.map(lambda part, count=count: np.resize(part, (count, *part.shape[1:])), answer)
+                turns.append(Functions.without_observations(values))
+        return DrawnFunctions.decode(jax.tree.map(lambda *parts: np.concatenate(parts), *turns), self.columns)
 
     def _check_num_future(self, num_future: int | None) -> int:
         """The given number if it is in range, or the default."""

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from mpnp.errors import InputError
 from mpnp.inference.card import ModelCard
 from mpnp.inference.forecasters import AbstractForecaster, Resamples
+from mpnp.inference.functions import DrawnFunctions, Functions
 from mpnp.inference.ood import Pair
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import Targets
@@ -97,7 +98,7 @@ class PretrainedFunctions:
         seed: int,
         num_future: int,
         future_inputs: FutureInputs | None,
-    ) -> Predictive:
+    ) -> Functions:
         """Draw functions at the rows of x by predictive resampling."""
         encode = self.columns.encode_inputs
 
@@ -113,7 +114,8 @@ class PretrainedFunctions:
             context_points(columns, *pair), encode(x_context), encode(x), num_draws, **options,
             future_inputs=None if future_inputs is None else encoded_inputs,
         )  # fmt: skip
-        return _plain(Prediction.decode(answer, columns))
+        drawn = DrawnFunctions.decode(answer, columns)
+        return Functions(_plain(drawn.values), drawn.imagined)
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Joint log density of points by the chain rule."""

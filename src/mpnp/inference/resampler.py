@@ -13,7 +13,10 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 from mpnp.errors import InputError
 from mpnp.inference.card import TrainingDomain
 from mpnp.inference.designs import AbstractDesign
+from mpnp.inference.functions import Functions, find_imagined
+from mpnp.inference.prediction import select
 from mpnp.inference.predictor import pad_points, round_up
+from mpnp.inference.regions import AbstractRegion, find_region
 from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_functions
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.predictive import Predictive
@@ -45,14 +48,15 @@ def choose_num_future(domain: TrainingDomain) -> int:
     Large contexts need as many as small ones. With only as many as fit into the sizes of training, functions vary too little
     between the points of a large context.
 
-    >>> choose_num_future(TrainingDomain(100, 5_000, np.zeros(1), np.ones(1), largest_context=24))
+    >>> domain = TrainingDomain(100, 5_000, np.zeros(1), np.ones(1), largest_context=24, placement=Placement.anywhere(1))
+    >>> choose_num_future(domain)
     24
     """
     return min(MOST, max(FEWEST, domain.largest_context))
 
 
 @functools.lru_cache(maxsize=64)
-def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., Predictive], Callable[..., Array]]:
+def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., tuple[Predictive, Array]], Callable[..., Array]]:
     """Compiled functions and chains, shared by all models that differ in their weights only."""
 
     def functions(
@@ -62,10 +66,11 @@ def _programs(static: AbstractNeuralProcess) -> tuple[Callable[..., Predictive],
         num_points: Int[Array, ""],
         x_target: Float[Array, "target x_dim"],
         key: PRNGKeyArray,
-    ) -> Predictive:
+    ) -> tuple[Predictive, Float[Array, "draw future y_dim"]]:
         model, (complete_key, read_key) = eqx.combine(parameters, static), jax.random.split(key)
         completed = complete_contexts(model, context, inputs, num_points, key=complete_key)
-        return read_functions(model, completed, x_target, key=read_key)
+        imagined = completed.y[:, len(context.mask) :]
+        return read_functions(model, completed, x_target, key=read_key), imagined
 
     def chains(
         parameters: PyTree,
@@ -103,7 +108,7 @@ class Resampler:
         seed: int,
         num_future: int,
         future_inputs: FutureInputs | None,
-    ) -> Predictive:
+    ) -> Functions:
         """Draw functions at the rows of x. The same seed draws the same functions at any rows within the training range."""
         draw_key, rng = jax.random.key(seed), np.random.default_rng(seed)
         padded_draws = round_up(num_draws)
@@ -113,11 +118,14 @@ class Resampler:
             rows = np.stack([self._read(future_inputs(rng, num_future), num_future) for _ in range(padded_draws)])
             inputs = self._arrange(rows, rng)
         num_points, targets = inputs.shape[1], target_inputs(self.columns, x)
-        future = jnp.pad(inputs, [(0, 0), (0, round_up(num_points) - num_points), (0, 0)])
+        slots = round_up(num_future * self.columns.points_per_row)  # as many even if the grid has fewer, to compile once
+        future = jnp.pad(inputs, [(0, 0), (0, slots - num_points), (0, 0)])
         filled = np.concatenate([targets, np.zeros((round_up(len(targets)) - len(targets), targets.shape[1]), targets.dtype)])
         padded = pad_points(context, round_up(len(context.mask)))
         answer = self._functions(self._parameters, padded, future, jnp.asarray(num_points), filled, draw_key)
-        return jax.tree.map(lambda values: values[:num_draws, : len(targets)], jax.device_get(answer))
+        values, y_future = jax.tree.map(lambda leaf: leaf[:num_draws], jax.device_get(answer))
+        imagined = find_imagined(np.asarray(inputs[:num_draws]), y_future[:, :num_points], targets)
+        return Functions(select(values, slice(None, len(targets))), imagined)
 
     def place(
         self,
@@ -128,7 +136,12 @@ class Resampler:
         rng: np.random.Generator,
     ) -> Float[Array, "draw future x_dim"]:
         """Inputs of future observations as the network reads them, in the ranges of training and of x."""
-        return self._arrange(self.design.place(num_draws, num_future, x_context, *self._range(x), rng), rng)
+        given = x_context if len(x_context) else x
+        fixed, region = np.asarray(self.domain.placement.fixed), self._find_region(given, x_context, x)
+        rows = self.design.place(num_draws, num_future, x_context, region, rng)
+        if fixed.any():
+            rows[..., fixed] = given[rng.integers(len(given), size=(num_draws, 1))][..., fixed]
+        return self._arrange(rows, rng)
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Joint log density of points by the chain rule, averaged over orders."""
@@ -146,11 +159,18 @@ class Resampler:
         points = target_inputs(self.columns, rows.reshape(-1, rows.shape[-1])).reshape(len(rows), -1, self.columns.dims[0])
         return jnp.asarray(self.design.arrange(points, rng))
 
-    def _range(self, x: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """The training range, extended to cover the rows of x."""
-        # A training domain may have no bounds; fmin and fmax ignore NaN.
+    def _find_region(
+        self,
+        given: Float[np.ndarray, "given input"],
+        x_context: Float[np.ndarray, "context input"],
+        x: Float[np.ndarray, "row input"],
+    ) -> AbstractRegion:
+        """Where the curve may have more observations: on the grid of training, unless x leaves it, and in the range of both."""
+        # A training domain may have no bounds; fmin and fmax ignore NaN, and comparisons with NaN are false.
         low, high = (np.where(np.isfinite(bound), bound, np.nan) for bound in (self.domain.low, self.domain.high))
-        return np.fmin(low, x.min(axis=0)), np.fmax(high, x.max(axis=0))
+        lowest, highest = x.min(axis=0), x.max(axis=0)
+        placement = self.domain.placement.of_curve(given[0], (lowest < low) | (highest > high))
+        return find_region(placement, np.fmin(low, lowest), np.fmax(high, highest), x_context)
 
     def _read(self, rows: Any, num_future: int) -> Rows:
         inputs = np.asarray(rows, np.float64)

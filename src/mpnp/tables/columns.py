@@ -145,6 +145,11 @@ class Schema:
         return self.y_dim != len(self.output_columns)
 
     @property
+    def points_per_row(self) -> int:
+        """Number of points that a row of targets becomes."""
+        return len(self.output_columns) if self.separates_outputs else 1
+
+    @property
     def dims(self) -> tuple[int, int]:
         """Input and output dimensions of a point. If outputs are separate points, the input also tells which output it is."""
         width = sum(column.encoder.width for column in self.input_columns)
