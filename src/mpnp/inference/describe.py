@@ -15,11 +15,10 @@ from mpnp.inference.forecasters import AbstractForecaster, RivalForecaster
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.ood import half_scores
 from mpnp.inference.plan import FitPlan
-from mpnp.inference.pretrained import PRETRAINED, PretrainedForecaster, require_single_curves
+from mpnp.inference.pretrained import PRETRAINED, PretrainedForecaster, reads_any_curve
 from mpnp.inference.recalibration import calibrate_if_better
 from mpnp.inference.rivalry import compete, learn_rivals
 from mpnp.models.registry import find_model
-from mpnp.rivals.base import Unsuitable
 from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.storage import load_dataset
 from mpnp.training import checkpoint
@@ -47,11 +46,10 @@ def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) ->
     rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed, tell=tell)
     others: dict[str, AbstractForecaster] = {name: RivalForecaster(rival, columns) for name, rival in rivals.items()}
     if PRETRAINED in options.rival_names:
-        try:
-            require_single_curves(columns)
+        if reads_any_curve(columns):
             others[PRETRAINED] = PretrainedForecaster(load(PRETRAINED), columns)
-        except Unsuitable as reason:
-            skipped[PRETRAINED] = str(reason)
+        else:
+            skipped[PRETRAINED] = "it reads curves of a single numeric input and a single output"
     if others:
         tell("scoring all forecasters on the same contexts")
         scores["leaderboard"] = compete(columns, others, validation, test, skipped, (answers, tested)).to_json()

@@ -16,13 +16,12 @@ from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import Targets
 from mpnp.inference.resampler import FutureInputs
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.rivals.base import Unsuitable
 from mpnp.rivals.points import read_points
 from mpnp.tables.columns import Schema
 from mpnp.tables.points import context_points
 from mpnp.tasks.task import PointSet
 
-__all__ = ["PRETRAINED", "PretrainedForecaster", "require_single_curves"]
+__all__ = ["PRETRAINED", "PretrainedForecaster", "reads_any_curve"]
 
 PRETRAINED = "curves"
 """The pretrained model that reads any curve of one input and one output."""
@@ -48,10 +47,9 @@ class ReadsAnyCurve(Protocol):
         ...
 
 
-def require_single_curves(columns: Schema) -> None:
-    """Raise `Unsuitable` unless tasks are curves of one input and one output."""
-    if columns.dims != (1, 1):
-        raise Unsuitable("it reads curves of a single numeric input and a single output")
+def reads_any_curve(columns: Schema) -> bool:
+    """Whether tasks are curves of one numeric input and one output, which the pretrained model reads."""
+    return columns.dims == (1, 1)
 
 
 class PretrainedForecaster(AbstractForecaster):

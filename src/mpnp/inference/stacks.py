@@ -15,7 +15,7 @@ from mpnp.tables.columns import Schema
 
 __all__ = ["Answers", "Stack", "StackLearner"]
 
-SPREADS = (0.7, 0.8, 0.9, 1.0)
+SPREADS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Factors on the scales of a stack's members. A mixture of calibrated forecasts that differ is too wide (Gneiting and Ranjan,
 2013). Factors above one are left out: they give outliers a higher density, at the price of the CRPS."""
 
