@@ -134,15 +134,15 @@ def _tell(line: str, quiet: bool) -> None:
 
 def _check_count(curves: Curves) -> None:
     """Refuse a single task, and warn if there are only a few."""
-    advice = (
-        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED}') reads any curve of one "
-        "input and one output, in any units"
-    )
+    pretrained = f"mpnp.load('{PRETRAINED}'), which reads any curve of one input and one output, in any units"
     if len(curves) < 2:
-        raise InputError(f"a model learns from many tasks, but there is only {len(curves)}. {advice}")
+        raise InputError(
+            f"a model learns from many tasks, but there is only {len(curves)}. A pretrained model needs no others: {pretrained}"
+        )
     if len(curves) <= FEW_TASKS:
         warnings.warn(
-            f"{len(curves)} tasks are hardly enough to learn from, and scores on so few are mostly chance. {advice}",
+            f"{len(curves)} tasks are hardly enough to learn from, and scores on so few are mostly chance. Try the rival 'gp', "
+            f"which learns most from few tasks (--model gp to predict), and for curves of many points {pretrained}",
             FewTasksWarning,
             stacklevel=3,
         )
