@@ -3,6 +3,7 @@
     python benchmarks/own_data.py                        what has no record yet, with the default fit (five minutes each)
     python benchmarks/own_data.py --max-minutes 0.5      the same with a tenth of the time
     python benchmarks/own_data.py --sets pigs --steps 400 --label short
+    python benchmarks/own_data.py --runs DIRECTORY       keep unfinished fits there, so that the same command continues them
 
 A quarter of the tasks, drawn with a fixed seed, is held out for the scores; the scales, the stopping and the choice of a
 forecaster use the other tasks only. Each set and label has one record in results/own-data, with seed, budget and commit.
@@ -17,13 +18,12 @@ from typing import Any
 import numpy as np
 from own_data_sets import SETS, DataSet
 
-from mpnp.inference.assess import Cut, cut_curves, outcomes, score_outputs
+from mpnp.inference.assess import Cut, HeldOut, cut_curves, outcomes, score_outputs
 from mpnp.inference.describe import held_out
-from mpnp.inference.fit import FitOptions, fit_curves
+from mpnp.inference.fit import FitOptions, fit_curves, has_unfinished_fit, resume_fit
 from mpnp.inference.leaderboard import NETWORK, rank
 from mpnp.inference.model import FittedModel
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.rivalry import HeldOut
 from mpnp.io.compile_cache import keep_compiled_programs
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.reproduce.tables import markdown
@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--max-minutes", type=float, default=FitOptions().max_minutes)
     parser.add_argument("--steps", type=int, help="a fixed number of steps instead")
     parser.add_argument("--model", default=FitOptions().model)
+    parser.add_argument("--runs", type=Path, help="directory for unfinished fits (default: a temporary one)")
     parser.add_argument("--label", default="default", help="names the records, if the budget is not the default one")
     options = parser.parse_args()
     keep_compiled_programs()
@@ -54,18 +55,19 @@ def main() -> None:
             fit_options = FitOptions(
                 options.model, SETS[name].context, options.max_minutes, options.steps, test=TEST, seed=SEED
             )
-            write_json(path, measure(name, SETS[name], fit_options))
+            out = None if options.runs is None else options.runs / f"{name}-{options.label}"
+            write_json(path, measure(name, SETS[name], fit_options, out))
     table = tabulate([read_json(path) for path in sorted(RESULTS.glob("*.json"))])
     write_atomically(RESULTS / "table.md", lambda file: file.write(table.encode()))
     print(table)
 
 
-def measure(name: str, data: DataSet, options: FitOptions) -> dict[str, Any]:
-    """The record of one data set."""
+def measure(name: str, data: DataSet, options: FitOptions, out: Path | None) -> dict[str, Any]:
+    """The record of one data set, whose fit may continue from where it was interrupted."""
     curves = data.curves()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = fit_curves(curves, options)
+        model = resume_fit(out) if out is not None and has_unfinished_fit(out) else fit_curves(curves, options, out=out)
         table = CurveDataset(curves, options.context, options.validation, options.test, options.seed)
         cuts = cut_curves(
             table.parts["test"], options.context, max_rows=model.card.seen.largest_context + 1, num_cuts=1, seed=SEED
@@ -94,7 +96,7 @@ def rank_by_crps(model: FittedModel, test: HeldOut) -> dict[str, Any]:
     names = [NETWORK] if model.leaderboard is None else [standing.name for standing in model.leaderboard.test]
     scores = {name: score_outputs(Prediction.decode(model.use(name).answer_cuts(test.cuts), columns), y) for name in names}
     by_crps = {name: {**some, "log_likelihood": -some["crps"] / scale} for name, some in scores.items()}
-    standings = rank(by_crps, np.repeat(test.curve, [len(cut[3]) for cut in test.cuts]), scale)
+    standings = rank(by_crps, test.rows, scale)
     return {row.name: {"behind": row.behind, "behind_error": row.behind_error} for row in standings}
 
 
@@ -103,7 +105,7 @@ def cover(model: FittedModel, cuts: Sequence[Cut]) -> dict[str, Any] | None:
     if not model.forecaster.has_functions:
         return None
     inside: dict[str, list[bool]] = {name: [] for name in FUNCTIONALS}
-    for x, y, x_rest, y_rest in cuts:
+    for x, y, x_rest, y_rest, *_ in cuts:
         seen = ~np.isnan(y_rest[:, 0])
         if not seen.any():
             continue

@@ -55,7 +55,7 @@ def recalibrate(directory: Path, num_tasks: int) -> dict[str, float]:
 def validation_cuts(task: str, num_tasks: int) -> list[Cut]:
     """Contexts and targets of validation tasks."""
     cases = cases_from_source(fixed_tasks(find_problem(task).validation, VALIDATION_SEED), task, num_tasks)
-    return [(case.x_context, case.y_context, case.x_target, case.y_target) for case in cases]
+    return [Cut(case.x_context, case.y_context, case.x_target, case.y_target) for case in cases]
 
 
 def score_again(run: RunDirectory, task: str) -> None:

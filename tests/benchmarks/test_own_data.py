@@ -8,6 +8,7 @@ from own_data import cover, rank_by_crps, tabulate
 
 from helpers.fitted_models import fitted
 from mpnp.inference.describe import held_out
+from mpnp.inference.forecasters import RivalForecaster
 from mpnp.inference.model import FittedModel
 from mpnp.inference.rivalry import compete, learn_rivals
 from mpnp.tables.curves import Curves
@@ -24,7 +25,8 @@ def judged():
     validation, test = (held_out(table, part, 18) for part in ("validation", "test"))
     rivals, skipped = learn_rivals(table, ("mean", "normal", "gp"), seed=0, tell=lambda line: None)
     answers = model.answer_cuts(validation.cuts), model.answer_cuts(test.cuts)
-    board = compete(model.card.columns, rivals, validation, test, skipped, answers)
+    others = {name: RivalForecaster(rival, model.card.columns) for name, rival in rivals.items()}
+    board = compete(model.card.columns, others, validation, test, skipped, answers)
     card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
     return FittedModel(model.network, card, rivals), test
 

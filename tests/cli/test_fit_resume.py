@@ -73,6 +73,7 @@ DISAGREEMENTS = {
     "--validation 0.3 --context prefix": "--context random, not prefix, --validation 0.15, not 0.3",
     "--output wind": "--output temp, not wind",
     "--group-column day": "no --group-column, not day",
+    "--weight-column w --noise-column s": "no --weight-column, not w, no --noise-column, not s",
     "--licence MIT": "--licence CC0, not MIT",
     "warmer.csv": "other rows than those of warmer.csv",
 }

@@ -189,3 +189,33 @@ def test_a_report_shows_who_forecasts_best_and_what_to_mind(tables):
     assert "validation tasks are few" in numbers["sections"]["limits"]["verdict"]
     answer = call("fit", tables / "data.csv", *NAMES, *SMALL, "--out", tables / "no", "--report", tables / "r.txt")
     assert answer.code == 2 and "must end in .html" in answer.err and not (tables / "no").exists()
+
+
+def test_weights_and_known_noise_from_fit_to_prediction_and_update(tables):
+    frame = pd.read_csv(tables / "data.csv").drop(columns="wind").assign(w=1.5, s=np.tile([0.0, 2.0, 4.0], 40))
+    frame.to_csv(tables / "noisy.csv", index=False)
+    names = ("--task-column", "day", "--input", "hour", "--output", "temp", "--weight-column", "w", "--noise-column", "s")
+    fit = call("fit", tables / "noisy.csv", *names, *SMALL, "--out", tables / "noisy")
+    assert fit.code == 0, fit.err
+    shown = call("info", tables / "noisy").out.splitlines()
+    assert [line.split() for line in shown if line.startswith(("weights", "known noise"))] == [
+        ["weights", "w"],
+        ["known", "noise", "s"],
+    ]
+    pd.DataFrame({"hour": [3, 4], "s": [0.0, 30.0]}).to_csv(tables / "noisy-hours.csv", index=False)
+    for at in ("hours.csv", "noisy-hours.csv"):
+        answer = call(
+            "predict", tables / "noisy", "--context", tables / "morning.csv", "--at", tables / at, "--out", tables / f"of-{at}"
+        )
+        assert answer.code == 0, answer.err
+    plain, noisy = (pd.read_csv(tables / f"of-{at}")["std"] for at in ("hours.csv", "noisy-hours.csv"))
+    np.testing.assert_allclose(noisy, np.hypot(plain[:2], [0, 30]), rtol=1e-4)
+    options = ("--update", tables / "noisy", "--steps", 4, "--quiet", "--rivals", "none", "--out", tables / "newer")
+    answer = call("fit", tables / "data.csv", *options)
+    assert answer.code == 2 and "unknown column 'w'" in answer.err
+    answer = call("fit", tables / "noisy.csv", *options, "--weight-column", "other")
+    assert answer.code == 2 and "--weight-column w, not other" in answer.err
+    assert call("fit", tables / "noisy.csv", *options).code == 0
+    frame.assign(s=-1.0).to_csv(tables / "negative.csv", index=False)
+    answer = call("fit", tables / "negative.csv", *names, *SMALL, "--out", tables / "bad")
+    assert answer.code == 2 and "column 's': the known noise of a measurement must be a finite number" in answer.err

@@ -97,9 +97,9 @@ def test_the_candidates_are_scored_on_held_out_curves():
 
 
 def test_few_tasks_are_warned_of_and_one_is_refused():
-    with pytest.warns(FewTasksWarning, match=r"8 tasks are hardly enough.*mpnp.load\('curves'\)"):
+    with pytest.warns(FewTasksWarning, match=r"8 tasks are hardly enough.*'gp'.*mpnp.load\('curves'\)"):
         fit_curves(lines(8), dataclasses.replace(OPTIONS, steps=2), settings=SETTINGS, quiet=True)
-    with pytest.raises(InputError, match=r"there is only 1\. With few tasks a pretrained model is the better choice"):
+    with pytest.raises(InputError, match=r"there is only 1\. A pretrained model needs no others: mpnp.load"):
         fit_curves(lines(1), OPTIONS, settings=SETTINGS, quiet=True)
 
 

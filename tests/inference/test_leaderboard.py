@@ -12,12 +12,13 @@ from helpers.command_line import call
 from helpers.fitted_models import fitted, in_units
 from helpers.shapes import without_shape_checks
 from mpnp.errors import InputError, RunError
-from mpnp.inference.assess import cut_curves
-from mpnp.inference.forecasters import COMPONENTS, mix
-from mpnp.inference.leaderboard import Leaderboard, Standing, learn_weights, rank
+from mpnp.inference.assess import Cut, HeldOut, cut_curves
+from mpnp.inference.forecasters import COMPONENTS, RivalForecaster, mix
+from mpnp.inference.leaderboard import Leaderboard, Rows, Standing, learn_weights, rank
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.prediction import Prediction
-from mpnp.inference.rivalry import HeldOut, _learn_stack, choose, compete, learn_rivals
+from mpnp.inference.rivalry import choose, compete, learn_rivals
+from mpnp.inference.stacks import StackLearner
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
@@ -46,7 +47,8 @@ def judge(curves, names=("mean", "persistence", "normal", "gp")):
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
     rivals, skipped = learn_rivals(table, names, seed=0, tell=lambda line: None)
     judged, nothing = HeldOut(cuts, np.repeat(np.arange(len(held_out)), 3)), HeldOut([], np.zeros(0, int))
-    board = compete(model.card.columns, rivals, judged, nothing, skipped, (model.answer_cuts(cuts), None))
+    others = {name: RivalForecaster(rival, model.card.columns) for name, rival in rivals.items()}
+    board = compete(model.card.columns, others, judged, nothing, skipped, (model.answer_cuts(cuts), None))
     card = dataclasses.replace(model.card, about={**model.card.about, "leaderboard": board.to_json()})
     return FittedModel(model.network, card, rivals)
 
@@ -78,7 +80,7 @@ def test_standings_are_means_over_points_with_errors_over_tasks():
         name: {"log_likelihood": values, "crps": zeros + 2, "squared_error": zeros + 16, "coverage_90": zeros + 1}
         for name, values in (("other", other), ("first", first))
     }
-    best, second = rank(scores, cluster, np.array([2.0]))
+    best, second = rank(scores, Rows(cluster, np.ones(200)), np.array([2.0]))
     assert (best.name, best.behind, best.crps, best.rmse, best.coverage_90) == ("first", 0, 1, 2, 1)
     difference = (first - other)[:, 0]
     np.testing.assert_allclose(second.behind, np.nanmean(difference))
@@ -92,12 +94,12 @@ def test_scores_of_all_tasks_together_are_those_of_each_alone(outputs):
     columns, board = model.card.columns, {standing.name: standing for standing in model.leaderboard.validation}
     held_out = CurveDataset(days(num=10, outputs=outputs), validation=0.5).parts["validation"]
     cuts = cut_curves(held_out, "random", max_rows=8, num_cuts=3, seed=0)
-    std = np.concatenate([y for _, _, _, y in cuts]).std(axis=0) if outputs > 1 else np.ones(1)
+    std = np.concatenate([y for _, _, _, y, *_ in cuts]).std(axis=0) if outputs > 1 else np.ones(1)
     for name in ("network", "persistence", "gp"):
         predictor, scores = model.use(name).predictor(10), []
-        contexts = [context_points(columns, x, y) for x, y, _, _ in cuts]
-        answers = predictor.many(contexts, [target_inputs(columns, x) for _, _, x, _ in cuts])
-        for answer, (_, _, _, y) in zip(answers, cuts, strict=True):
+        contexts = [context_points(columns, x, y) for x, y, *_ in cuts]
+        answers = predictor.many(contexts, [target_inputs(columns, x) for _, _, x, *_ in cuts])
+        for answer, (_, _, _, y, *_) in zip(answers, cuts, strict=True):
             prediction = Prediction.decode(answer, columns)
             error, rank_of_y = (prediction.mean - y) ** 2 / std**2, prediction.cdf(y)
             inside = np.abs(rank_of_y - 0.5) <= 0.45
@@ -120,16 +122,18 @@ def test_scores_in_parts_are_those_of_the_whole(monkeypatch):
 
 
 def test_of_those_that_may_be_first_the_stack_or_one_with_functions_is_chosen(model):
+    others = {name: RivalForecaster(rival, model.card.columns) for name, rival in model.rivals.items()}
+
     def standing(name, behind):
         return Standing(name, -behind, 1.0, 1.0, 0.9, behind, 0.05)
 
     first, second, third = standing("persistence", 0.0), standing("gp", 0.03), standing("network", 0.04)
-    assert choose([first, second, third], model.rivals, {}) == "gp"
-    assert choose([first], model.rivals, {}) == "persistence"
+    assert choose([first, second, third], others, {}) == "gp"
+    assert choose([first], others, {}) == "persistence"
     stack = standing("stack", 0.01)
     for leading in ([first, stack, second], [second, stack]):
-        assert choose(leading, model.rivals, {"mean": 0.5, "gp": 0.5}) == "stack"
-    assert choose([first, stack, second], model.rivals, {"mean": 0.5, "persistence": 0.5}) == "gp"
+        assert choose(leading, others, {"mean": 0.5, "gp": 0.5}) == "stack"
+    assert choose([first, stack, second], others, {"mean": 0.5, "persistence": 0.5}) == "gp"
 
 
 def test_stacking_finds_the_weights_of_a_mixture():
@@ -149,9 +153,9 @@ def test_the_spread_of_a_stack_corrects_mixtures_that_are_too_wide(told, wanted)
     rng, columns = np.random.default_rng(0), Schema.numbered(1, 1)
     a, b = rng.normal(size=(2, 4_000, 1))
     y, std = a + b + 0.3 * rng.normal(size=a.shape), np.full((1, 4_000, 1), told * np.sqrt(1 + 0.3**2))
-    cuts = [(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((10, 1)), part) for part in np.split(y, 400)]
+    cuts = [Cut(np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((10, 1)), part) for part in np.split(y, 400)]
     answers = {"one": Predictive(a[None], std), "other": Predictive(b[None], std)}
-    stack = _learn_stack(answers, columns, HeldOut(cuts, np.arange(400)))
+    stack = StackLearner(answers, columns, HeldOut(cuts, np.arange(400))).learn()
     assert abs(stack.weights["one"] - 0.5) < 0.05 and stack.spread == wanted
     stacked, plain = (
         Prediction.decode(answer, columns) for answer in (stack.mix(answers), mix([*answers.values()], [0.5] * 2))
@@ -291,3 +295,26 @@ def test_unknown_and_unsuitable_forecasters_are_refused(model):
     wide = Curves.from_pairs([(np.random.default_rng(n).normal(size=(5, 2)), np.arange(5.0)) for n in range(30)])
     with pytest.raises(InputError, match="It was left out: it needs curves of a single numeric input"):
         judge(wide, ("mean", "normal")).use("normal")
+
+
+def test_the_verdict_names_the_first_even_if_another_answers(model):
+    def verdict(best, *order):
+        rows = tuple(Standing(name, -gap, 1.0, 1.0, 0.9, gap, 0.05) for name, gap in order)
+        weights = {"network": 0.75, "gp": 0.25} if "stack" in dict(order) else {}
+        return Leaderboard(rows, (), best, weights, {}, 10).verdict()
+
+    assert verdict("network", ("network", 0.0), ("gp", 0.2)) == "The network forecasts best, of 2 forecasters."
+    assert verdict("gp", ("gp", 0.0), ("network", 0.2)) == (
+        "The rival 'gp' beats the network by 0.200 ± 0.050 in log-likelihood. Predictions use 'gp' by default."
+    )
+    assert verdict("network", ("mean", 0.0), ("network", 0.03)) == (
+        "'mean' is first, but the network, only 0.030 ± 0.050 in log-likelihood behind, which may be chance, has functions. "
+        "Predictions use the network by default."
+    )
+    assert verdict("stack", ("network", 0.0), ("stack", 0.01), ("gp", 0.3)) == (
+        "The network is first, but a stack (75% network, 25% gp), only 0.010 ± 0.050 in log-likelihood behind, which may be "
+        "chance, is the safer choice. Predictions use the stack by default."
+    )
+    assert verdict("stack", ("stack", 0.0), ("network", 0.04), ("gp", 0.3)).startswith(
+        "A stack (75% network, 25% gp) beats the network alone by 0.040 ± 0.050 in log-likelihood, which may be chance. "
+    )

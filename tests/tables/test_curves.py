@@ -202,7 +202,7 @@ def test_the_same_table_in_another_order_format_and_unit_is_learnt_from_alike(tm
         curves = curves_from_frame(read_table(tmp_path / f"{name}.csv", ("task",)), Schema.named(["hour"], ["temp"], "task"))
         table = CurveDataset(curves, "random", 0.25, 0.25, mixing=0.5)
         cuts = cut_curves(table.parts["validation"], "random", max_rows=6, num_cuts=2, seed=0)
-        encoded = [table.columns.encode_outputs(y) for _, y, _, _ in cuts]
+        encoded = [table.columns.encode_outputs(y) for _, y, *_ in cuts]
         learnt.append([table.problem(), [part.names for part in table.parts.values()], encoded])
     for one, same in zip(jax.tree.leaves(learnt[0]), jax.tree.leaves(learnt[1]), strict=True):
         np.testing.assert_allclose(one, same, rtol=1e-4, atol=1e-5) if not isinstance(one, str) else one == same

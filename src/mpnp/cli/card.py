@@ -27,6 +27,8 @@ def card_table(card: "ModelCard") -> str:
         ["model", card.model],
         ["inputs", ", ".join(columns.inputs)],
         ["outputs", ", ".join(columns.outputs)],
+        *([["weights", columns.weight]] if columns.weight else []),
+        *([["known noise", ", ".join(columns.noise)]] if columns.noise else []),
         ["trained on", f"{seen.num_tasks:,} tasks, {seen.num_rows:,} rows; {ranges}"],
         ["largest context", f"{seen.largest_context} rows"],
         ["training", _training(about)],

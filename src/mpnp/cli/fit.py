@@ -49,6 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group-column", metavar="NAME", help="a column, such as a date, whose curves the split keeps together"
     )
+    parser.add_argument(
+        "--weight-column", metavar="NAME", help="a column that says how much each row counts, in training and in scores"
+    )
+    parser.add_argument(
+        "--noise-column", action="append", metavar="NAME",
+        help="the known standard deviation of each measurement of an output, in its units; repeat it for several outputs",
+    )  # fmt: skip
     parser.add_argument("--out", type=file_path, metavar="MODEL", help="directory of the fitted model")
     parser.add_argument("--licence", metavar="NAME", help="licence under which others may use the model, kept in its card")
     parser.add_argument(
@@ -150,7 +157,10 @@ def _fit(args: argparse.Namespace) -> "tuple[FittedModel, Curves]":
         raise InputError("name the columns: pass DATA --task-column NAME --input NAME --output NAME, or --resume MODEL")
     if args.out is None:
         raise InputError("name a directory for the fitted model with --out MODEL")
-    columns = Schema.named(args.input, args.output, task=args.task_column, group=args.group_column)
+    columns = Schema.named(
+        args.input, args.output, args.task_column, args.group_column,
+        weight=args.weight_column, noise=args.noise_column or (),
+    )  # fmt: skip
     options = FitOptions(**given(args, FitOptions))
     settings = dataclasses.replace(SETTINGS, **given(args, ModelSettings))
     curves = curves_from_frame(_read(args.data, columns), columns)
@@ -189,7 +199,14 @@ def _require_same_fit(args: argparse.Namespace, plan: "FitPlan") -> None:
 
 def _stored_choices(columns: "Schema") -> dict[str, Any]:
     """The columns and the context that the fit was started with, by option name."""
-    return {"task_column": columns.task, "group_column": columns.group, "input": columns.inputs, "output": columns.outputs}
+    return {
+        "task_column": columns.task,
+        "group_column": columns.group,
+        "input": columns.inputs,
+        "output": columns.outputs,
+        "weight_column": columns.weight,
+        "noise_column": columns.noise or None,
+    }
 
 
 def _chosen(args: argparse.Namespace, stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,8 @@ examples:
 
 Columns written: the task (if there are many), the inputs, mean, std, quantiles (q05, q25, ...), between_std (the spread
 of the functions that fit the context) and within_std (their own noise). Predictions come from the winner of the model's
-leaderboard, which 'mpnp info' shows; --model chooses another."""
+leaderboard, which 'mpnp info' shows; --model chooses another. A model fitted with --noise-column predicts the quantity
+without that noise, or the measurements if the --at table has the column."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

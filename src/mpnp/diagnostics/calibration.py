@@ -59,7 +59,8 @@ class Targets:
 def predict_targets(model: FittedModel, cases: Cases) -> list[Prediction]:
     """The model's prediction at the targets of each case."""
     contexts = [(case.x_context, case.y_context) for case in cases]
-    return model.predict_pairs(contexts, [case.x_target for case in cases], NUM_SAMPLES)
+    noise = [case.noise_target for case in cases]
+    return model.predict_pairs(contexts, [case.x_target for case in cases], NUM_SAMPLES, noise)
 
 
 def score_targets(columns: Schema, cases: Cases, predictions: Sequence[Prediction]) -> list[Targets]:

@@ -51,6 +51,9 @@ class Case:
     cluster: int
     """Cases of one cluster, such as cuts of one curve, depend on each other."""
     exact: ExactAnswer | None = None
+    noise_target: Float[np.ndarray, "target output"] | None = None
+    noise_function: Float[np.ndarray, "row output"] | None = None
+    """The known noise of the measurements, if there is any."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +110,7 @@ def cases_from_source(source: TaskSource, name: str, num_cases: int) -> Cases:
         x, y = (np.asarray(part[number], np.float64) for part in (tasks.x, tasks.y))
         context, target = tasks.context_mask[number], tasks.target_mask[number]
         if context.any() and target.any():
-            items.append(_case((x[context], y[context], x[target], y[target]), number))
+            items.append(_case(Cut(x[context], y[context], x[target], y[target]), number))
     return Cases(tuple(items), f"{len(items):,} tasks drawn from '{name}'", len(items), noisy=True)
 
 
@@ -122,8 +125,9 @@ def _context_of(model: FittedModel) -> str:
 
 def _case(cut: Cut, cluster: int) -> Case:
     """A case whose function is known by its held-out observations only."""
-    order = sort_rows(cut[2])
-    return Case(*cut, cut[2][order], cut[3][order], cluster)
+    order = sort_rows(cut.x_target)
+    noise = None if cut.noise is None else cut.noise[order]
+    return Case(*cut[:4], cut.x_target[order], cut.y_target[order], cluster, None, cut.noise, noise)
 
 
 def _independent_first(cases: Sequence[Case], description: str) -> Cases:

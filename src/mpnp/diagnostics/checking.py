@@ -105,7 +105,7 @@ def _sections(
     return [
         *calibration_sections(model, cases, predictions, seed=seed),
         functionals_section(few, _draws(few, functions, seed), wanted, columns.outputs, seed=seed),
-        joint_section(model, few, predictions[: len(few)], seed=seed, quiet=quiet),
+        None if columns.noise else joint_section(model, few, predictions[: len(few)], seed=seed, quiet=quiet),
         drift_section(few, resampled),
         spread_section(model, few),
         consistency_section(model, few, seed=seed),

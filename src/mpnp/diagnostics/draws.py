@@ -78,7 +78,8 @@ def resample_cases(model: FittedModel, cases: Cases, *, seed: int) -> Iterator[R
         targets = target_inputs(columns, case.x_function)
         imagined = find_imagined(np.asarray(inputs), y_future[:, : inputs.shape[1]], targets)
         functions = Functions(select(values, slice(None, len(targets))), imagined)
-        yield Resampled(DrawnFunctions.decode(functions, columns), moments, inputs.shape[1])
+        drawn = DrawnFunctions.decode(functions, columns).with_noise(case.noise_function)
+        yield Resampled(drawn, moments, inputs.shape[1])
 
 
 def _draw(
@@ -109,7 +110,8 @@ def _draw(
 def generate_functions(model: FittedModel, cases: Cases) -> list[Prediction]:
     """Functions of each case from the model's own mechanism."""
     pairs = [(case.x_context, case.y_context) for case in cases]
-    return model.predict_pairs(pairs, [case.x_function for case in cases], NUM_DRAWS)
+    noise = [case.noise_function for case in cases]
+    return model.predict_pairs(pairs, [case.x_function for case in cases], NUM_DRAWS, noise)
 
 
 def padded_points(sets: list[PointSet]) -> list[PointSet]:

@@ -134,7 +134,7 @@ def _forecasts(model: FittedModel, cuts: Sequence[Cut], names: Sequence[object])
         axes = figure.subplots(-(-len(cuts) // 3), 3, squeeze=False).ravel()
         for ax in axes[len(cuts) :]:
             ax.set_visible(False)
-        for ax, (x, y, x_rest, y_rest), name in zip(axes, cuts, names, strict=False):
+        for ax, (x, y, x_rest, y_rest, *_), name in zip(axes, cuts, names, strict=False):
             at = np.unique(np.concatenate([x, x_rest, np.linspace(x_rest.min(), x_rest.max(), 50)[:, None]]), axis=0)
             (prediction,) = model.predict_pairs([(x, y)], [at], 32)
             low, high = np.moveaxis(prediction.quantiles([0.05, 0.95])[:, 0], -1, 0)

@@ -24,23 +24,24 @@ Summary = dict[str, dict[str, float | None]]
 
 
 def score_task(predictive: Predictive, task: Task) -> dict[str, Float[Array, ""]]:
-    """All metrics of one task. A metric over no points is NaN."""
+    """All metrics of one task. A metric over no points is NaN. Targets count by their loss weights."""
+    predictive, weights = predictive.with_noise(task.known_noise), jnp.where(task.target_mask, task.loss_weights, 0)
     log_prob = predictive.log_prob(task.y)
     error = jnp.square(predictive.mean - task.y).mean(axis=-1)
     num_target = jnp.where(task.target_mask.any(), task.target_mask.sum(), jnp.nan)
     scores = {
         "context": _mean_or_nan(log_prob, task.context_mask),
-        "target": _mean_or_nan(log_prob, task.target_mask),
+        "target": _weighted_or_nan(log_prob, weights),
         "task": _mean_or_nan(log_prob, task.mask),
         "joint": predictive.joint_log_prob(task.y, task.target_mask) / num_target,
-        "rmse": jnp.sqrt(_mean_or_nan(error, task.target_mask)),
-        "crps": _mean_or_nan(predictive.crps(task.y).mean(axis=-1), task.target_mask),
+        "rmse": jnp.sqrt(_weighted_or_nan(error, weights)),
+        "crps": _weighted_or_nan(predictive.crps(task.y).mean(axis=-1), weights),
     }
     # An output lies in the central interval of a level if its CDF value is within level/2 of one half.
     distance = 2 * jnp.abs(predictive.cdf(task.y) - 0.5)
     for level in COVERAGE_LEVELS:
         inside = (distance <= level / 100).mean(axis=-1, dtype=log_prob.dtype)
-        scores[f"coverage_{level}"] = _mean_or_nan(inside, task.target_mask)
+        scores[f"coverage_{level}"] = _weighted_or_nan(inside, weights)
     return scores
 
 
@@ -63,6 +64,11 @@ def _summarise(values: Float[np.ndarray, " task"]) -> dict[str, float | None]:
         "standard_error": float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None,
         "trimmed_mean": float(values[cut : len(values) - cut].mean()),
     }
+
+
+def _weighted_or_nan(values: Float[Array, " point"], weights: Float[Array, " point"]) -> Float[Array, ""]:
+    total = weights.sum()
+    return jnp.where(total > 0, jnp.sum(weights * values, where=weights > 0) / jnp.where(total > 0, total, 1), jnp.nan)
 
 
 def _mean_or_nan(values: Float[Array, " point"], mask: Bool[Array, " point"]) -> Float[Array, ""]:

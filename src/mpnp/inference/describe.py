@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from mpnp.inference.assess import assess, cut_curves
+from mpnp.inference.assess import HeldOut, assess, cut_curves
 from mpnp.inference.card import REFERENCE_DIGITS, ModelCard, Reference, TrainingDomain
 from mpnp.inference.fit_options import FitOptions
-from mpnp.inference.model import FittedModel
+from mpnp.inference.forecasters import AbstractForecaster, RivalForecaster
+from mpnp.inference.model import FittedModel, load
 from mpnp.inference.ood import half_scores
 from mpnp.inference.plan import FitPlan
+from mpnp.inference.pretrained import PRETRAINED, PretrainedForecaster, reads_any_curve
 from mpnp.inference.recalibration import calibrate_if_better
-from mpnp.inference.rivalry import HeldOut, compete, learn_rivals
+from mpnp.inference.rivalry import compete, learn_rivals
 from mpnp.models.registry import find_model
 from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.storage import load_dataset
@@ -42,9 +44,15 @@ def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) ->
     if tested is not None:
         scores["test"] = assess(columns, tested, test.cuts)
     rivals, skipped = learn_rivals(table, options.rival_names, seed=options.seed, tell=tell)
-    if rivals:
+    others: dict[str, AbstractForecaster] = {name: RivalForecaster(rival, columns) for name, rival in rivals.items()}
+    if PRETRAINED in options.rival_names:
+        if reads_any_curve(columns):
+            others[PRETRAINED] = PretrainedForecaster(load(PRETRAINED), columns)
+        else:
+            skipped[PRETRAINED] = "it reads curves of a single numeric input and a single output"
+    if others:
         tell("scoring all forecasters on the same contexts")
-        scores["leaderboard"] = compete(columns, rivals, validation, test, skipped, (answers, tested)).to_json()
+        scores["leaderboard"] = compete(columns, others, validation, test, skipped, (answers, tested)).to_json()
     about = {**model.card.about, **compared, **scores}
     return FittedModel(
         model.network, dataclasses.replace(model.card, reference=_reference(model, validation), about=about), rivals
@@ -103,17 +111,18 @@ def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header
 
 def _reference(model: FittedModel, validation: HeldOut) -> Reference:
     """Scores of held-out contexts, with which new contexts are compared, rounded as in a card: then saving changes nothing."""
-    contexts = [(x, y) for x, y, _, _ in validation.cuts]
+    contexts = [(cut.x, cut.y) for cut in validation.cuts]
     scores = half_scores(model.plain_predictor, model.card.columns, contexts)
     return Reference(np.asarray([len(x) for x, _ in contexts]), np.round(scores, REFERENCE_DIGITS))
 
 
 def held_out(table: CurveDataset, part: str, num_contexts: int) -> HeldOut:
-    """About `num_contexts` contexts of all sizes from the curves of a part."""
+    """About `num_contexts` contexts of all sizes from the curves of a part, clustered by the groups of these."""
     curves = table.parts[part]
-    num_usable = int((curves.counts > 1).sum())
-    if not num_usable:
+    usable = np.flatnonzero(curves.counts > 1)
+    if not len(usable):
         return HeldOut([], np.zeros(0, int))
     num_cuts = math.ceil(num_contexts / len(curves))
     cuts = cut_curves(curves, table.context, max_rows=table.max_rows, num_cuts=num_cuts, seed=table.seed)
-    return HeldOut(cuts, np.repeat(np.arange(num_usable), num_cuts))
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(curves.groups))}
+    return HeldOut(cuts, np.repeat([numbers[curves.groups[number]] for number in usable], num_cuts))

@@ -85,12 +85,18 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
         outputs: Sequence[str] | None = None,
         group: str | None = None,
         context: str | None = None,
+        weights: Any = None,
+        noise: Any = None,
     ) -> "NeuralProcessRegressor":
         """Train on a list of pairs (X, y), or on a frame whose columns `task`, `inputs` and `outputs` name.
 
         A table may also be the path of a CSV or Parquet file. `group` names a column; tasks with the same value of it stay
         in the same part of the split. `context`, here or in the constructor, is "random" to predict any rows from any
         others, or "prefix" to forecast the end of a curve from its beginning.
+
+        `weights` say how much each row counts, in training and in scores: the name of a column of a frame, or for pairs an
+        array each. `noise` is the known standard deviation of each measurement, in the units of its output: the names of a
+        column per output, or an array of the shape of y for each pair. The model then predicts without it.
         """
         if y is not None:
             raise InputError("fit takes many tasks, each with its own X and y: pass a list of pairs (X, y), and no separate y")
@@ -108,7 +114,7 @@ class NeuralProcessRegressor(RegressorMixin, BaseEstimator):
             seed=_seed(self.random_state),
             **{name: value for name, value in chosen.items() if value is not None},
         )
-        curves = as_curves(tasks, task, inputs, outputs, group)
+        curves = as_curves(tasks, task, inputs, outputs, group, weights, noise)
         self.model_: FittedModel = fit_curves(curves, options, settings=self.settings or SETTINGS, quiet=not self.verbose)
         self.n_features_in_ = len(curves.columns.inputs)
         self.card_ = self.model_.card
@@ -178,18 +184,24 @@ def as_curves(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
     group: str | None = None,
+    weights: Any = None,
+    noise: Any = None,
 ) -> Curves:
     """Curves from a list of pairs, a frame, or the path of a table."""
     if isinstance(tasks, Curves):
+        if weights is not None or noise is not None:
+            raise InputError("these curves hold weights and noise themselves; leave out weights= and noise=")
         return tasks
     if isinstance(tasks, (str, Path)):
         tasks = read_table(tasks, (task, group))
     if not is_frame(tasks):
-        return Curves.from_pairs(tasks)
+        return Curves.from_pairs(tasks, weights=weights, noise=noise)
     if task is None or inputs is None or outputs is None:
         raise InputError("a frame needs names: fit(frame, task='...', inputs=['...'], outputs=['...'])")
-    names = [(one,) if isinstance(one, str) else tuple(one) for one in (inputs, outputs)]
-    return curves_from_frame(tasks, Schema.named(*names, task=task, group=group))
+    if not isinstance(weights, str | None):
+        raise InputError(f"weights of a frame are the name of a column, got {type(weights).__name__}")
+    names = [(one,) if isinstance(one, str) else tuple(one) for one in (inputs, outputs, noise or ())]
+    return curves_from_frame(tasks, Schema.named(*names[:2], task=task, group=group, weight=weights, noise=names[2]))
 
 
 def _seed(random_state: Any) -> int:

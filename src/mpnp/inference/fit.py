@@ -15,6 +15,7 @@ from mpnp.inference.files import CARD, save_model
 from mpnp.inference.fit_options import SETTINGS, FitOptions
 from mpnp.inference.model import FittedModel, load
 from mpnp.inference.plan import PLAN, FitPlan
+from mpnp.inference.pretrained import PRETRAINED
 from mpnp.io.files import environment
 from mpnp.io.locks import exclusive
 from mpnp.models.config import ModelSettings
@@ -47,8 +48,6 @@ START = "start"
 
 FEW_TASKS = 10
 """With so few tasks or fewer, a model can hardly learn what tasks have in common."""
-
-PRETRAINED_FOR_FEW = "curves"
 
 UPDATE_RATE = 3e-3
 """Base learning rate of an update, lower than that of new weights."""
@@ -112,6 +111,8 @@ def _fit(
     quiet: bool,
 ) -> FittedModel:
     """Plan, train and describe; `earlier` is the model that is updated."""
+    if table.columns.noise and settings.likelihood != "gaussian":
+        raise InputError(f"known noise is normal, so it needs the likelihood 'gaussian', not '{settings.likelihood}'")
     with _directory(out) as directory:
         parts = ", ".join(f"{len(part):,} for {name}" for name, part in table.parts.items() if len(part))
         _tell(f"tasks: {parts}; compiling and measuring the cost of a training step", quiet)
@@ -133,15 +134,15 @@ def _tell(line: str, quiet: bool) -> None:
 
 def _check_count(curves: Curves) -> None:
     """Refuse a single task, and warn if there are only a few."""
-    advice = (
-        f"With few tasks a pretrained model is the better choice: mpnp.load('{PRETRAINED_FOR_FEW}') reads any curve of one "
-        "input and one output, in any units"
-    )
+    pretrained = f"mpnp.load('{PRETRAINED}'), which reads any curve of one input and one output, in any units"
     if len(curves) < 2:
-        raise InputError(f"a model learns from many tasks, but there is only {len(curves)}. {advice}")
+        raise InputError(
+            f"a model learns from many tasks, but there is only {len(curves)}. A pretrained model needs no others: {pretrained}"
+        )
     if len(curves) <= FEW_TASKS:
         warnings.warn(
-            f"{len(curves)} tasks are hardly enough to learn from, and scores on so few are mostly chance. {advice}",
+            f"{len(curves)} tasks are hardly enough to learn from, and scores on so few are mostly chance. Try the rival 'gp', "
+            f"which learns most from few tasks (--model gp to predict), and for curves of many points {pretrained}",
             FewTasksWarning,
             stacklevel=3,
         )

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from mpnp.errors import InputError, unknown_name
+from mpnp.inference.pretrained import PRETRAINED
 from mpnp.models.config import ModelSettings
 from mpnp.models.registry import find_model
 from mpnp.options import option, require_fields, require_seed
@@ -21,7 +22,8 @@ on a finite table a core that trains for long overfits."""
 SETTINGS = ModelSettings(width=64, num_heads=4, sigma_min=0.02)
 """Half the paper's width suits data sets of hundreds of curves; a low floor, because outputs have standard deviation one."""
 
-ALL_RIVALS = ",".join(RIVALS)
+COMPARED = (*RIVALS, PRETRAINED)
+ALL_RIVALS = ",".join(COMPARED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +56,8 @@ class FitOptions:
         if not 0 <= self.mixing < 1:
             raise InputError(f"mixing must be at least 0 and below 1, got {self.mixing}")
         for name in self.rival_names:
-            if name not in RIVALS:
-                raise unknown_name("rival", name, RIVALS, f"Choose none, or some of: {ALL_RIVALS}.")
+            if name not in COMPARED:
+                raise unknown_name("rival", name, COMPARED, f"Choose none, or some of: {ALL_RIVALS}.")
 
     @property
     def rival_names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from mpnp.inference.predictor import Predictor, Targets
 from mpnp.inference.resampler import FutureInputs, Resampler
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.rivals.base import AbstractGaussianRival, AbstractRival
+from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Places
 from mpnp.rivals.points import read_places, read_points
 from mpnp.tables.columns import Schema
 from mpnp.tables.points import target_inputs
@@ -45,6 +45,9 @@ NO_FUNCTIONS = (
     "predicts single values only, so it has neither functions nor joint densities; choose another forecaster, such as "
     "model.use('network')"
 )
+
+LEAST_SHARE = 0.1
+"""What is left at least of a rival's standard deviation when the known noise is taken out of it."""
 
 COMPONENTS = 64
 """Components of a stack. Weights are multiples of one in so many."""
@@ -94,6 +97,8 @@ class AbstractForecaster(abc.ABC):
     resampler: Resamples
     has_functions: bool
     """Whether it has a joint distribution, from which functions can be drawn."""
+    joins_stack: bool
+    """Whether a stack may mix it with others; else it is a reference only."""
 
 
 class NetworkForecaster(AbstractForecaster):
@@ -106,7 +111,7 @@ class NetworkForecaster(AbstractForecaster):
         self.completer = Resampler(network, card.columns, card.seen, find_design(card.about))
         """The same as `resampler`, with its placement of future inputs."""
         self.resampler = self.completer
-        self.has_functions = True
+        self.has_functions, self.joins_stack = True, True
 
 
 class RivalForecaster(AbstractForecaster):
@@ -116,7 +121,7 @@ class RivalForecaster(AbstractForecaster):
         predictor = RivalPredictor(rival, columns)
         self.predictor = lambda count: predictor
         self.resampler = RivalFunctions(rival, columns)
-        self.has_functions = isinstance(rival, AbstractGaussianRival)
+        self.has_functions, self.joins_stack = isinstance(rival, AbstractGaussianRival), rival.reads_context
 
 
 class StackForecaster(AbstractForecaster):
@@ -126,7 +131,7 @@ class StackForecaster(AbstractForecaster):
         some = [(members[name], weight) for name, weight in weights.items()]
         self.predictor = lambda count: StackPredictor([(member.predictor(count), weight) for member, weight in some], spread)
         self.resampler = StackFunctions([(member.resampler, weight) for member, weight in some if member.has_functions])
-        self.has_functions = any(member.has_functions for member, _ in some)
+        self.has_functions, self.joins_stack = any(member.has_functions for member, _ in some), False
 
 
 class RivalPredictor:
@@ -142,7 +147,8 @@ class RivalPredictor:
         points, places = read_points(self.columns, context), read_places(self.columns, np.asarray(x_target))
         starts = range(0, max(len(places.x), 1), TARGETS_AT_ONCE)
         chunks = [type(places)(*(part[start : start + TARGETS_AT_ONCE] for part in places)) for start in starts]
-        return join([self.rival.predict(points, chunk) for chunk in chunks])
+        answer = join([self.rival.predict(points, chunk) for chunk in chunks])
+        return without_typical_noise(answer, self.columns, places)
 
     def many(self, contexts: Sequence[PointSet], x_targets: Sequence[Targets]) -> list[Predictive]:
         """Predict many tasks, one after another."""
@@ -169,7 +175,8 @@ class RivalFunctions:
         """Draw functions from the posterior itself, without future observations."""
         places = read_places(self.columns, target_inputs(self.columns, x))
         joint = self._gaussian().joint(read_points(self.columns, context), places)
-        return Functions.without_observations(joint.functions(num_draws, np.random.default_rng(seed)))
+        values = joint.functions(num_draws, np.random.default_rng(seed))
+        return Functions.without_observations(without_typical_noise(values, self.columns, places))
 
     def chain_log_prob(self, context: PointSet, points: PointSet, *, num_orders: int, seed: int) -> float:
         """Joint log density of points, which is the same for every order."""
@@ -180,6 +187,16 @@ class RivalFunctions:
         if not isinstance(self.rival, AbstractGaussianRival):
             raise InputError(f"'{self.rival.kind}' {NO_FUNCTIONS}")
         return self.rival
+
+
+def without_typical_noise(answer: Predictive, columns: Schema, places: Places) -> Predictive:
+    """The prediction of a rival without the known noise of measurements, which it has learnt as part of their spread."""
+    typical = columns.typical_noise
+    if not typical.any():
+        return answer
+    scale = np.asarray(answer.scale)
+    variance = scale**2 - typical[places.output, None] ** 2
+    return Predictive(answer.loc, np.sqrt(np.maximum(variance, (LEAST_SHARE * scale) ** 2)), answer.distribution)
 
 
 class StackPredictor:

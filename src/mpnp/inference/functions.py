@@ -36,6 +36,8 @@ class DrawnFunctions:
 
     values: Prediction
     imagined: Float[np.ndarray, "draw row output"]
+    noise: Float[np.ndarray, "row output"] | None = None
+    """The known noise of measurements at the rows, if there is any."""
 
     @staticmethod
     def decode(functions: Functions, columns: Schema) -> "DrawnFunctions":
@@ -43,6 +45,10 @@ class DrawnFunctions:
         values = Prediction.decode(functions.values, columns)
         imagined = np.asarray(functions.imagined, np.float64).reshape(values.mixture.loc.shape)
         return DrawnFunctions(values, columns.decode_outputs(imagined))
+
+    def with_noise(self, noise: Float[np.ndarray, "row output"] | None) -> "DrawnFunctions":
+        """The same functions, to be measured with this known noise."""
+        return dataclasses.replace(self, noise=noise)
 
     @property
     def loc(self) -> Float[np.ndarray, "draw row output"]:
@@ -55,7 +61,8 @@ class DrawnFunctions:
         An imagined observation is drawn from the prediction itself. A function is what the network makes of it, which may be
         smoother than curves are.
         """
-        return np.where(np.isnan(self.imagined), self.values.observe(rng), self.imagined)
+        observed = np.where(np.isnan(self.imagined), self.values.observe(rng), self.imagined)
+        return observed if self.noise is None else observed + self.noise * rng.standard_normal(observed.shape)
 
 
 def find_imagined(

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,7 +12,7 @@ from mpnp.errors import InputError, RunError, first_line, show, unknown_name
 from mpnp.inference.card import ModelCard
 from mpnp.options import require_count
 
-__all__ = ["NETWORK", "STACK", "Leaderboard", "Standing", "learn_weights", "rank", "read_leaderboard"]
+__all__ = ["NETWORK", "STACK", "Leaderboard", "Rows", "Standing", "learn_weights", "rank", "read_leaderboard"]
 
 NETWORK, STACK = "network", "stack"
 
@@ -102,15 +102,22 @@ class Leaderboard:
     def verdict(self) -> str:
         """Who won, in a sentence, and what it means for the user."""
         network, best = (next(row for row in self.validation if row.name == name) for name in (NETWORK, self.best))
-        if self.best == NETWORK:
+        if (first := self.validation[0]).name == NETWORK == self.best:
             return f"The network forecasts best, of {len(self.validation)} forecasters."
+        parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
+        narrowed = "" if self.spread == 1 else f"; spread × {self.spread:g}"
+        titles = {NETWORK: "the network", STACK: f"a stack ({parts}{narrowed})"}
+        title = titles.get(self.best, f"the rival '{self.best}'")
+        default = f"Predictions use {'the ' + self.best if self.best in titles else repr(self.best)} by default."
+        if best.behind >= network.behind and self.best != first.name:
+            reason = "is the safer choice" if self.best == STACK else "has functions"
+            leader = "The network" if first.name == NETWORK else repr(first.name)
+            gap = f"{best.behind:.3f} ± {best.behind_error:.3f} in log-likelihood"
+            return f"{leader} is first, but {title}, only {gap} behind, which may be chance, {reason}. {default}"
         gap = f"by {network.behind - best.behind:.3f} ± {network.behind_error:.3f} in log-likelihood"
         chance = ", which may be chance" if network.may_be_first else ""
-        if self.best == STACK:
-            parts = ", ".join(f"{weight:.0%} {name}" for name, weight in self.weights.items())
-            narrowed = "" if self.spread == 1 else f"; spread × {self.spread:g}"
-            return f"A stack ({parts}{narrowed}) beats the network alone {gap}{chance}. Predictions use the stack by default."
-        return f"The rival '{self.best}' beats the network {gap}{chance}. Predictions use '{self.best}' by default."
+        alone = " alone" if self.best == STACK else ""
+        return f"{title[0].upper()}{title[1:]} beats the network{alone} {gap}{chance}. {default}"
 
     def frame(self, split: str = "validation") -> Any:
         """The scores on validation or test tasks as a data frame."""
@@ -142,45 +149,61 @@ def _is_finite(number: Any) -> bool:
     return isinstance(number, int | float) and math.isfinite(number)
 
 
-def rank(
-    scores: Mapping[str, Scores], cluster: Int[np.ndarray, " row"], scale: Float[np.ndarray, " output"]
-) -> tuple[Standing, ...]:
-    """The standings, the first first. `cluster` is the task of each row, and `scale` divides CRPS and errors."""
-    means = {name: np.nanmean(some["log_likelihood"]) for name, some in scores.items()}
+class Rows(NamedTuple):
+    """The held-out rows that scores belong to: the task of each, and how much it counts."""
+
+    cluster: Int[np.ndarray, " row"]
+    weights: Float[np.ndarray, " row"]
+
+
+def rank(scores: Mapping[str, Scores], rows: Rows, scale: Float[np.ndarray, " output"]) -> tuple[Standing, ...]:
+    """The standings, the first first. `scale` divides CRPS and errors."""
+    means = {name: _mean(some["log_likelihood"], rows) for name, some in scores.items()}
     order = sorted(scores, key=lambda name: -means[name])
     first = scores[order[0]]["log_likelihood"]
-    return tuple(_standing(name, scores[name], first - scores[name]["log_likelihood"], cluster, scale) for name in order)
+    return tuple(_standing(name, scores[name], first - scores[name]["log_likelihood"], rows, scale) for name in order)
 
 
 def _standing(
-    name: str, scores: Scores, behind: Float[np.ndarray, "row output"], cluster: Int[np.ndarray, " row"], scale: np.ndarray
+    name: str, scores: Scores, behind: Float[np.ndarray, "row output"], rows: Rows, scale: Float[np.ndarray, " output"]
 ) -> Standing:
     known = ~np.isnan(behind)
-    of_task, which = np.repeat(cluster, behind.shape[1])[known.ravel()], behind[known]
-    totals, counts = np.bincount(of_task, which), np.bincount(of_task)
-    mean, num_tasks = float(which.mean()), max(int((counts > 0).sum()), 2)
+    of_task, weights = (np.repeat(part, behind.shape[1])[known.ravel()] for part in rows)
+    totals, counts = np.bincount(of_task, weights * behind[known]), np.bincount(of_task, weights)
+    mean, num_tasks = float(totals.sum() / counts.sum()), max(int((counts > 0).sum()), 2)
     error = np.sqrt(((totals - mean * counts) ** 2).sum() * num_tasks / (num_tasks - 1)) / counts.sum()
     return Standing(
         name,
-        log_likelihood=float(np.nanmean(scores["log_likelihood"])),
-        crps=float(np.nanmean(scores["crps"] / scale)),
-        rmse=float(np.sqrt(np.nanmean(scores["squared_error"] / scale**2))),
-        coverage_90=float(np.nanmean(scores["coverage_90"])),
+        log_likelihood=_mean(scores["log_likelihood"], rows),
+        crps=_mean(scores["crps"] / scale, rows),
+        rmse=float(np.sqrt(_mean(scores["squared_error"] / scale**2, rows))),
+        coverage_90=_mean(scores["coverage_90"], rows),
         behind=mean,
         behind_error=float(error),
     )
 
 
-def learn_weights(log_densities: Mapping[str, Float[np.ndarray, " point"]], parts: int, num_tasks: int) -> dict[str, float]:
+def _mean(values: Float[np.ndarray, "row output"], rows: Rows) -> float:
+    known = ~np.isnan(values)
+    return float(np.average(values[known], weights=np.broadcast_to(rows.weights[:, None], values.shape)[known]))
+
+
+def learn_weights(
+    log_densities: Mapping[str, Float[np.ndarray, " point"]],
+    parts: int,
+    num_tasks: int,
+    counts: Float[np.ndarray, " point"] | None = None,
+) -> dict[str, float]:
     """Weights of a stack that maximise the log density of the held-out values of some tasks (Yao et al., 2018), penalised
-    towards equal ones. They are multiples of 1 / `parts`; members without weight are left out.
+    towards equal ones. They are multiples of 1 / `parts`; members without weight are left out. `counts` say how much each
+    value counts.
     """
     names, stacked = list(log_densities), np.stack(list(log_densities.values()))
     density = np.exp(stacked - stacked.max(axis=0))
     weights = np.full(len(names), 1 / len(names))
     for _ in range(ITERATIONS):
         share = weights[:, None] * density
-        of_values = (share / share.sum(axis=0)).mean(axis=1)
+        of_values = np.average(share / share.sum(axis=0), axis=1, weights=counts)
         weights = (num_tasks * of_values + PRIOR_TASKS / len(names)) / (num_tasks + PRIOR_TASKS)
     return {name: count / parts for name, count in zip(names, _round(weights * parts), strict=True) if count}
 

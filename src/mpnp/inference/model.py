@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError, RunError
-from mpnp.inference.assess import Cut, cut_curves, log_prob
+from mpnp.inference.assess import Cut, cut_curves, mean_log_prob
 from mpnp.inference.card import ModelCard
 from mpnp.inference.files import load_model_files, save_model
 from mpnp.inference.forecasters import (
@@ -27,6 +27,7 @@ from mpnp.inference.ood import Pair, p_values, warn_any_outside, warn_outside, w
 from mpnp.inference.posterior import Posterior
 from mpnp.inference.prediction import Prediction, join
 from mpnp.inference.predictor import Predictor
+from mpnp.inference.pretrained import PRETRAINED, PretrainedForecaster
 from mpnp.inference.recalibration import calibrate
 from mpnp.io.locks import exclusive
 from mpnp.io.paths import usable_path
@@ -36,7 +37,7 @@ from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.options import MOST_SAMPLES, NUM_SAMPLES, require_count, require_seed
 from mpnp.rivals.base import AbstractRival
 from mpnp.tables.curves import require_pairs
-from mpnp.tables.frames import Frame, is_frame, read_curves, require_columns
+from mpnp.tables.frames import Frame, is_frame, read_curves, read_noise, require_columns
 from mpnp.tables.points import context_points, many_contexts, many_targets, target_inputs
 from mpnp.tables.quantiles import DEFAULT_QUANTILES
 from mpnp.tables.rows import read_context, read_inputs
@@ -127,6 +128,8 @@ class FittedModel:
         members: dict[str, AbstractForecaster] = {NETWORK: network}
         members |= {kind: RivalForecaster(rival, self.card.columns) for kind, rival in self.rivals.items()}
         chosen = board.resolve(name)
+        if chosen == PRETRAINED:
+            return PretrainedForecaster(load(PRETRAINED), self.card.columns)
         if missing := {chosen, *(board.weights if chosen == STACK else ())} - {STACK, *members}:
             raise RunError(f"the model lacks its rivals {sorted(missing)}; restore its directory from a copy")
         return StackForecaster(members, board.weights, board.spread) if chosen == STACK else members[chosen]
@@ -187,7 +190,7 @@ class FittedModel:
         queries = [read_inputs(self.card.columns, rows) for rows in X]
         warn_unlike(self.card, self.plain_predictor, pairs)
         warn_any_outside(self.card, pairs, queries)
-        predictions = self.predict_pairs(pairs, queries, num_samples)
+        predictions = self.predict_pairs(pairs, queries, num_samples, [read_noise(self.card.columns, rows) for rows in X])
         return [
             prediction.frame(output_type, quantiles, rows) if is_frame(rows) else prediction.arrays(output_type, quantiles)
             for prediction, rows in zip(predictions, X, strict=True)
@@ -248,13 +251,21 @@ class FittedModel:
         """The same model with a licence in its card."""
         return FittedModel(self.network, dataclasses.replace(self.card, licence=licence), self.rivals, self.choice)
 
-    def predict_pairs(self, pairs: Sequence[Pair], queries: Sequence[np.ndarray], num_samples: int) -> list[Prediction]:
-        """Predict each context at its own inputs, all given as matrices. Emits no warnings."""
+    def predict_pairs(
+        self,
+        pairs: Sequence[Pair],
+        queries: Sequence[np.ndarray],
+        num_samples: int,
+        noise: Sequence[np.ndarray | None] | None = None,
+    ) -> list[Prediction]:
+        """Predict each context at its own inputs, all given as matrices, with known noise if given. Emits no warnings."""
         schemas = [self.card.scaled_to(*pair).columns for pair in pairs]
         contexts = [context_points(columns, *pair) for columns, pair in zip(schemas, pairs, strict=True)]
         targets = [target_inputs(columns, x) for columns, x in zip(schemas, queries, strict=True)]
         answers = self.predictor(num_samples).many(contexts, targets)
-        return [Prediction.decode(answer, columns) for answer, columns in zip(answers, schemas, strict=True)]
+        known = [None] * len(pairs) if noise is None else noise
+        decoded = [Prediction.decode(answer, columns) for answer, columns in zip(answers, schemas, strict=True)]
+        return [prediction.with_noise(some) for prediction, some in zip(decoded, known, strict=True)]
 
     def answer_cuts(self, cuts: Sequence[Cut]) -> Predictive:
         """The prediction of the targets of all cuts, in the network's units."""
@@ -264,7 +275,7 @@ class FittedModel:
 
     def mean_log_prob(self, cuts: Sequence[Cut]) -> float:
         """Mean log density of the targets of all cuts."""
-        return float(log_prob(self.card.columns, self.answer_cuts(cuts), cuts).mean())
+        return mean_log_prob(self.card.columns, self.answer_cuts(cuts), cuts)
 
     def _predict_frame(
         self, contexts: Frame, X: Frame, output_type: str, quantiles: Sequence[float], num_samples: int
@@ -286,7 +297,8 @@ class FittedModel:
         queries = [read_inputs(self.card.columns, rows) for rows in frames]
         warn_unlike(self.card, self.plain_predictor, pairs)
         warn_any_outside(self.card, pairs, queries)
-        predictions = self.predict_pairs(pairs, queries, num_samples)
+        noise = [read_noise(self.card.columns, rows) for rows in frames]
+        predictions = self.predict_pairs(pairs, queries, num_samples, noise)
         parts = []
         for name, prediction, rows in zip(asked, predictions, frames, strict=True):
             part = prediction.frame(output_type, quantiles, rows)

@@ -18,7 +18,7 @@ from mpnp.inference.predictor import round_up
 from mpnp.inference.resampler import FARTHEST, MOST, FutureInputs, choose_num_future
 from mpnp.options import require_count, require_seed
 from mpnp.tables.columns import Schema
-from mpnp.tables.frames import is_frame
+from mpnp.tables.frames import is_frame, read_noise
 from mpnp.tables.points import context_points, target_inputs
 from mpnp.tables.quantiles import DEFAULT_QUANTILES
 from mpnp.tables.rows import read_context, read_inputs, read_outputs
@@ -154,6 +154,9 @@ class Posterior:
     ) -> Any:
         """Predict observations, noise included, at the rows of X.
 
+        If the model was fitted with columns of known noise, it predicts the quantity without that noise; where X is a data
+        frame with these columns, the measurements.
+
         `output_type` is "mean", "std", "quantiles" (a last axis or a column per level) or "full", which is everything: a data
         frame that starts with the inputs if X is a data frame, else a dictionary of arrays. Arrays of a model with one output
         have no output axis. `return_std` returns mean and standard deviation as a pair, as scikit-learn's processes do.
@@ -167,7 +170,7 @@ class Posterior:
         """The prediction at the rows of X, as an object with moments, quantiles and densities."""
         x = self._read_query(X)
         answer = self.model.forecaster.predictor(self.num_samples)(self._context, target_inputs(self.columns, x))
-        return Prediction.decode(answer, self.columns)
+        return Prediction.decode(answer, self.columns).with_noise(read_noise(self.columns, X))
 
     def between_std(self, X: Any) -> np.ndarray:
         """Standard deviation of resampled functions: uncertainty that more observations would reduce."""
@@ -196,6 +199,11 @@ class Posterior:
         outputs = read_outputs(self.columns, y, len(x))
         if method not in JOINTS:
             raise unknown_name("method", str(method), JOINTS, f"Choose one of: {', '.join(JOINTS)}.")
+        if method == "chain" and read_noise(self.columns, X) is not None:
+            raise InputError(
+                "the chain rule does not know the noise of single measurements; drop "
+                f"{', '.join(self.columns.noise)} from X, or use method='mixture'"
+            )
         if method == "mixture":
             return self.prediction(X).joint_log_prob(outputs)
         require_count("num_orders", num_orders, most=MOST_DRAWS)
@@ -233,6 +241,7 @@ class Posterior:
         The same seed draws the same functions, whichever rows of the training range they are evaluated at.
         """
         functions = self._functions(self._read_query(X), n, seed, method, num_future, future_inputs)
+        functions = functions.with_noise(read_noise(self.columns, X))
         values = functions.observe(np.random.default_rng([seed, 1])) if noise else functions.loc
         return values[..., 0] if len(self.columns.outputs) == 1 else values
 

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mpnp.errors import unknown_name
 from mpnp.nn.likelihoods.predictive import Predictive, log_mean_exp
@@ -40,6 +40,12 @@ class Prediction:
     def decode(answer: Predictive, columns: Schema) -> "Prediction":
         """Convert a network's prediction to the rows and units of the table."""
         return Prediction(Predictive(*columns.rows_of(answer.loc, answer.scale), answer.distribution), columns)
+
+    def with_noise(self, noise: RowOutput | None) -> "Prediction":
+        """The prediction of measurements with this known noise, in the user's units; None: of the quantity itself."""
+        if noise is None:
+            return self
+        return Prediction(self.mixture.with_noise(self.columns.encode_noise(noise)), self.columns)
 
     @property
     def num_rows(self) -> int:
@@ -197,7 +203,7 @@ def join(answers: Sequence[Predictive]) -> Predictive:
     return Predictive(loc, scale, answers[0].distribution)
 
 
-def select(answer: Predictive, targets: slice) -> Predictive:
+def select(answer: Predictive, targets: slice | Int[np.ndarray, " chosen"]) -> Predictive:
     """The prediction of some of the targets."""
     return Predictive(answer.loc[:, targets], answer.scale[:, targets], answer.distribution)
 

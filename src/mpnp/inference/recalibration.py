@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mpnp.errors import InputError
-from mpnp.inference.assess import Cut, halves, log_prob, outcomes
+from mpnp.inference.assess import Cut, halves, mean_log_prob, outcomes, row_weights, target_noise
 from mpnp.inference.prediction import join
 from mpnp.nn.likelihoods.calibration import Calibration
 from mpnp.nn.likelihoods.predictive import Predictive
@@ -21,16 +21,29 @@ POINTS_PER_KNOT = 50
 DIGITS = 5
 
 
-def learn_calibration(std: Float[np.ndarray, " point"], error: Float[np.ndarray, " point"]) -> Calibration:
-    """The monotone map from predicted standard deviations to root mean square errors, with knots of as many points each."""
+def learn_calibration(
+    std: Float[np.ndarray, " point"],
+    error: Float[np.ndarray, " point"],
+    *,
+    weights: Float[np.ndarray, " point"] | None = None,
+    noise: float | Float[np.ndarray, " point"] = 0.0,
+) -> Calibration:
+    """The monotone map from predicted standard deviations to root mean square errors, with knots of as many points each.
+
+    Known noise of the measurements is no error of the prediction.
+    """
     from sklearn.isotonic import IsotonicRegression  # here, because it takes a second to import
 
     num_knots = min(KNOTS, len(std) // POINTS_PER_KNOT)
     if num_knots < 1:
         raise InputError(f"recalibration needs at least {POINTS_PER_KNOT} held-out outputs, got {len(std)}")
     groups = np.array_split(np.argsort(std, kind="stable"), num_knots)
-    knots = np.array([np.sqrt(np.mean(std[group] ** 2)) for group in groups])
-    errors = np.array([np.sqrt(np.mean(error[group] ** 2)) for group in groups])
+    knots, errors = (
+        np.sqrt(
+            np.maximum([np.average(values[group], weights=None if weights is None else weights[group]) for group in groups], 0)
+        )
+        for values in (std**2, error**2 - noise**2)
+    )
     kept = np.append(np.diff(knots) > 1e-4 * knots[:-1], True)  # models with a floor predict it again and again
     rising = IsotonicRegression().fit_transform(np.log(knots[kept]), np.log(np.maximum(errors[kept], 1e-6)))
     return Calibration(tuple(_rounded(knots[kept])), tuple(_rounded(np.exp(rising))))
@@ -41,8 +54,11 @@ def calibrate(columns: Schema, answer: Predictive, cuts: Sequence[Cut]) -> Calib
     if not len(cuts):
         raise InputError("recalibration needs held-out contexts")
     error = np.ravel(columns.encode_outputs(outcomes(cuts))) - np.ravel(answer.mean)
-    observed = ~np.isnan(error)
-    return learn_calibration(np.ravel(answer.std)[observed], error[observed])
+    noise = target_noise(cuts)
+    noise = np.zeros_like(error) if noise is None else np.ravel(columns.encode_noise(noise))
+    weights = np.repeat(row_weights(cuts), len(columns.outputs))
+    kept = ~np.isnan(error) & (weights > 0)
+    return learn_calibration(np.ravel(answer.std)[kept], error[kept], weights=weights[kept], noise=noise[kept])
 
 
 def calibrate_if_better(
@@ -60,7 +76,7 @@ def calibrate_if_better(
     except InputError:  # too few points
         return None, None, plain
     crossed = join([_correct(answer, other) for (answer, _), other in zip(parts, learnt[::-1], strict=True)])
-    report = {name: float(log_prob(columns, answer, cuts).mean()) for name, answer in (("before", plain), ("after", crossed))}
+    report = {name: mean_log_prob(columns, answer, cuts) for name, answer in (("before", plain), ("after", crossed))}
     return (calibration, report, crossed) if report["after"] > report["before"] else (None, report, plain)
 
 

@@ -1,59 +1,38 @@
 """Learn the rivals of a network, and score all of them on the same held-out contexts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from mpnp.inference.assess import Cut, halves, log_prob, outcomes, score_outputs
-from mpnp.inference.forecasters import COMPONENTS, RivalPredictor, mix
-from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing, learn_weights, rank
-from mpnp.inference.prediction import Prediction, join
+from mpnp.inference.assess import HeldOut, forecast, outcomes, score_outputs
+from mpnp.inference.forecasters import AbstractForecaster
+from mpnp.inference.leaderboard import NETWORK, STACK, Leaderboard, Standing, rank
+from mpnp.inference.prediction import join
+from mpnp.inference.pretrained import PRETRAINED
+from mpnp.inference.stacks import Answers, StackLearner
 from mpnp.nn.likelihoods.gaussian import Gaussian
 from mpnp.nn.likelihoods.predictive import Predictive
-from mpnp.rivals.base import AbstractGaussianRival, AbstractRival, Points, Unsuitable
+from mpnp.options import NUM_SAMPLES
+from mpnp.rivals.base import AbstractRival, Points, Unsuitable
 from mpnp.rivals.points import learning_points
 from mpnp.rivals.registry import RIVALS
 from mpnp.tables.columns import Schema
 from mpnp.tables.dataset import CurveDataset
 from mpnp.tables.points import many_contexts, many_targets
 
-__all__ = ["HeldOut", "choose", "compete", "learn_rivals"]
-
-SPREADS = (0.7, 0.8, 0.9, 1.0)
-"""Factors on the scales of a stack's members. A mixture of calibrated forecasts that differ is too wide (Gneiting and Ranjan,
-2013). Factors above one are left out: they give outliers a higher density, at the price of the CRPS."""
-
-Answers = dict[str, Predictive]
-"""Of each forecaster, the prediction of the targets of all held-out contexts."""
-
-
-class Stack(NamedTuple):
-    """The weights of a mixture of forecasters, and the factor on all their scales."""
-
-    weights: dict[str, float]
-    spread: float
-
-    def mix(self, answers: Answers) -> Predictive:
-        """The mixture of these predictions."""
-        return mix([answers[name] for name in self.weights], list(self.weights.values()), self.spread)
-
-
-class HeldOut(NamedTuple):
-    """Contexts cut from held-out curves, with the curve that each comes from."""
-
-    cuts: Sequence[Cut]
-    curve: Int[np.ndarray, " context"]
+__all__ = ["choose", "compete", "learn_rivals"]
 
 
 def learn_rivals(
     table: CurveDataset, names: Sequence[str], *, seed: int, tell: Callable[[str], None]
 ) -> tuple[dict[str, AbstractRival], dict[str, str]]:
-    """The rivals that suit the training curves, and why the others do not."""
+    """The rivals that suit the training curves, and why the others do not. A pretrained model has nothing to learn."""
     curves: list[Points] = learning_points(table.columns, table.parts["train"])
     rivals, skipped = {}, {}
     for name in names:
+        if name == PRETRAINED:
+            continue
         tell(f"learning the rival '{name}': {RIVALS[name].title}")
         try:
             rivals[name] = RIVALS[name].learn(curves, context=table.context, seed=seed)
@@ -64,31 +43,35 @@ def learn_rivals(
 
 def compete(
     columns: Schema,
-    rivals: Mapping[str, AbstractRival],
+    others: Mapping[str, AbstractForecaster],
     validation: HeldOut,
     test: HeldOut,
     skipped: Mapping[str, str],
     network: tuple[Predictive, Predictive | None],
 ) -> Leaderboard:
-    """The leaderboard. `network` has its predictions of both sets of contexts, the second None if there are no test contexts.
+    """The leaderboard of the network and others. `network` has its predictions of both sets of contexts, the second None if
+    there are no test contexts.
 
     Nothing is chosen on test contexts.
     """
     own, of_test = network
-    answers: Answers = {NETWORK: own, **_answer(rivals, columns, validation)}
-    tested: Answers = {} if of_test is None else {NETWORK: of_test, **_answer(rivals, columns, test)}
-    members = {name: answers[name] for name in (NETWORK, *rivals) if name == NETWORK or rivals[name].reads_context}
-    stack, judged = None, {}
+    answers = {NETWORK: own, **_answer(others, columns, validation)}
+    tested = {} if of_test is None else {NETWORK: of_test, **_answer(others, columns, test)}
+    members = {name: answers[name] for name in (NETWORK, *others) if name == NETWORK or others[name].joins_stack}
+    stack = None
     if own.distribution == Gaussian() and len(members) > 1:
-        stack, judged = _learn_stack(members, columns, validation), _cross_fitted_stack(members, columns, validation)
-    standings = _standings({**answers, **judged}, columns, validation)
+        learner = StackLearner(members, columns, validation)
+        stack, judged = learner.learn(), learner.cross_fitted()
+        if judged is not None:
+            answers[STACK] = judged
+    standings = _standings(answers, columns, validation)
     weights = {} if stack is None else stack.weights
     if tested and stack is not None:
         tested[STACK] = stack.mix(tested)
     return Leaderboard(
         validation=standings,
         test=_standings(tested, columns, test) if tested else (),
-        best=choose([standing for standing in standings if standing.may_be_first], rivals, weights),
+        best=choose([standing for standing in standings if standing.may_be_first], others, weights),
         weights=weights,
         skipped=dict(skipped),
         num_contexts=len(validation.cuts),
@@ -96,55 +79,28 @@ def compete(
     )
 
 
-def choose(leading: Sequence[Standing], rivals: Mapping[str, AbstractRival], weights: Mapping[str, float]) -> str:
+def choose(leading: Sequence[Standing], others: Mapping[str, AbstractForecaster], weights: Mapping[str, float]) -> str:
     """Of those that may be first, the stack, as the safest of equals; or else the first that has functions, if any has."""
 
     def has_functions(name: str) -> bool:
         if name == STACK:
             return any(map(has_functions, weights))
-        return name == NETWORK or isinstance(rivals[name], AbstractGaussianRival)
+        return name == NETWORK or others[name].has_functions
 
     able = [standing.name for standing in leading if has_functions(standing.name)]
     return STACK if STACK in able else next(iter(able), leading[0].name)
 
 
-def _answer(rivals: Mapping[str, AbstractRival], columns: Schema, held_out: HeldOut) -> Answers:
+def _answer(others: Mapping[str, AbstractForecaster], columns: Schema, held_out: HeldOut) -> dict[str, Predictive]:
     contexts = many_contexts(columns, [cut[:2] for cut in held_out.cuts])
     targets = many_targets(columns, [cut[2] for cut in held_out.cuts])
-    return {name: join(RivalPredictor(rival, columns).many(contexts, targets)) for name, rival in rivals.items()}
-
-
-def _learn_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Stack:
-    """The weights and the spread that give the held-out targets the highest density."""
-    num_tasks = len(np.unique(held_out.curve))
-
-    def learn(spread: float) -> tuple[float, Stack]:
-        densities = {name: log_prob(columns, mix([answer], [1.0], spread), held_out.cuts) for name, answer in answers.items()}
-        stack = Stack(learn_weights(densities, COMPONENTS, num_tasks), spread)
-        return float(log_prob(columns, stack.mix(answers), held_out.cuts).mean()), stack
-
-    return max(map(learn, SPREADS), key=lambda scored: scored[0])[1]
-
-
-def _cross_fitted_stack(answers: Answers, columns: Schema, held_out: HeldOut) -> Answers:
-    """The stack as it is judged: each half of the curves is predicted with weights learnt from the other half."""
-    middle = int(np.searchsorted(held_out.curve, (held_out.curve[-1] + 1) // 2))
-    if not 0 < middle < len(held_out.cuts):  # a single curve cannot judge what it has taught
-        return {}
-    parts = {name: halves(answer, held_out.cuts, middle) for name, answer in answers.items()}
-    first, second = ({name: part[half][0] for name, part in parts.items()} for half in (0, 1))
-    before, after = (HeldOut(held_out.cuts[half], held_out.curve[half]) for half in (slice(middle), slice(middle, None)))
-    crossed = (
-        _learn_stack(second, columns, after).mix(first),
-        _learn_stack(first, columns, before).mix(second),
-    )
-    return {STACK: join(crossed)}
+    return {name: join(other.predictor(NUM_SAMPLES).many(contexts, targets)) for name, other in others.items()}
 
 
 def _standings(answers: Answers, columns: Schema, held_out: HeldOut) -> tuple[Standing, ...]:
     y = outcomes(held_out.cuts)
-    scores = {name: score_outputs(Prediction.decode(answer, columns), y) for name, answer in answers.items()}
-    return rank(scores, np.repeat(held_out.curve, [len(cut[3]) for cut in held_out.cuts]), _scale(y))
+    scores = {name: score_outputs(forecast(columns, answer, held_out.cuts), y) for name, answer in answers.items()}
+    return rank(scores, held_out.rows, _scale(y))
 
 
 def _scale(y: Float[np.ndarray, "row output"]) -> Float[np.ndarray, " output"]:

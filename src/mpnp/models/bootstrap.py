@@ -48,9 +48,10 @@ class BootstrapNP(AbstractNeuralProcess):
         representation, predictive = self._predict(
             task.context, input_features[: task.context_slots], task.x, self.backbone.query_encoded(input_features), noise
         )
-        base = self.decode_representation(task.x, representation)
+        base = self.decode_representation(task.x, representation).with_noise(task.known_noise)
+        measured = predictive.with_noise(task.known_noise)
         return {
-            "bootstrap": -log_mean_exp(task.loss_sum(predictive.component_log_prob(task.y))) / task.loss_count,
+            "bootstrap": -log_mean_exp(task.loss_sum(measured.component_log_prob(task.y))) / task.loss_count,
             "base": -task.loss_mean(base.log_prob(task.y)),
         }
 

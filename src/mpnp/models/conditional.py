@@ -31,7 +31,7 @@ class ConditionalNP(AbstractTokenReader):
 
     def loss_terms(self, task: Task, noise: None) -> LossTerms:
         context, query = self.backbone.embed_and_query(task)
-        predictive = self.decode_query(task.x, query, context)
+        predictive = self.decode_query(task.x, query, context).with_noise(task.known_noise)
         return {"negative_log_likelihood": -task.loss_mean(predictive.log_prob(task.y))}
 
     def predict_tokens(self, tokens: Tokens, x_target: Float[Array, "target x_dim"], query: Query, noise: None) -> Predictive:

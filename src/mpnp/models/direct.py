@@ -125,10 +125,12 @@ class DirectMartingaleNP(AbstractMartingaleNP):
         completed = task.context.union(self.generate(task.context, noise))
         input_features = self.backbone.encode_inputs(completed.x)
         tokens = self.backbone.embed_encoded(completed, input_features)
-        marginal = log_mean_exp(task.loss_sum(self.decode(task.x, tokens).component_log_prob(task.y)))
-        fit = self.decode_query(completed.x, self.backbone.query_encoded(input_features), tokens).component_log_prob(
-            completed.y
-        )
+        predictive = self.decode(task.x, tokens).with_noise(task.known_noise)
+        marginal = log_mean_exp(task.loss_sum(predictive.component_log_prob(task.y)))
+        again = self.decode_query(completed.x, self.backbone.query_encoded(input_features), tokens)
+        if task.known_noise is not None:  # which generated points do not have
+            again = again.with_noise(jnp.pad(task.known_noise[: task.context_slots], (0, self.num_pseudo)))
+        fit = again.component_log_prob(completed.y)
         return {
             "marginal": -marginal / task.loss_count,
             "amortisation": -masked_mean(fit, completed.mask).mean(),

@@ -107,7 +107,7 @@ class LatentNP(AbstractNeuralProcess):
         latent = posterior.mean + posterior.std * noise
         context, query = self.backbone.embed_and_query(task)
         predictive = self.decoder(task.x, self.backbone.read_query(query, context), latent[:, None])
-        log_likelihood = task.loss_sum(predictive.component_log_prob(task.y))
+        log_likelihood = task.loss_sum(predictive.with_noise(task.known_noise).component_log_prob(task.y))
         return {"negative_bound": -self.bound(log_likelihood, latent, posterior, prior) / task.loss_count}
 
     def predict_given(

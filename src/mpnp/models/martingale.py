@@ -115,9 +115,10 @@ class MartingaleNP(AbstractMartingaleNP, AbstractTokenReader):
         context, query = self.backbone.embed_and_query(task)
         # Each set is attended to once, though two of the predictions below read it.
         seen, imagined = (self.backbone.attend(query, tokens) for tokens in (context, self.generate(context, noise)))
-        union_prediction = self.decode_partials(task.x, query, seen, imagined)
-        context_prediction = self.decode_partials(task.x, query, seen)
-        pseudo_prediction = self.decode_partials(task.x, query, imagined)
+        union_prediction, context_prediction, pseudo_prediction = (
+            self.decode_partials(task.x, query, *parts).with_noise(task.known_noise)
+            for parts in ((seen, imagined), (seen,), (imagined,))
+        )
         terms = {
             "marginal": -log_mean_exp(task.loss_sum(union_prediction.component_log_prob(task.y))) / task.loss_count,
             "amortisation": -task.loss_mean(context_prediction.log_prob(task.y)),

@@ -32,7 +32,8 @@ class NeuralBootstrapNP(AbstractNeuralProcess):
     def loss_terms(self, task: Task, noise: Float[Array, "sample context"]) -> LossTerms:
         tokens, query = self.backbone.embed_and_query(task)
         weights = bootstrap_weights(task.context, noise)
-        log_prob = self.decode_query(task.x, query, Tokens(tokens.features, weights)).component_log_prob(task.y)
+        predictive = self.decode_query(task.x, query, Tokens(tokens.features, weights)).with_noise(task.known_noise)
+        log_prob = predictive.component_log_prob(task.y)
         loss_weights = task.loss_weights[: task.context_slots] * weights
         context = jnp.sum(loss_weights * log_prob[:, : task.context_slots], axis=-1, where=task.context.mask)
         target = jnp.sum(task.loss_weights * log_prob, axis=-1, where=task.target_mask & ~task.context_mask)

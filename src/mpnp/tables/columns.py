@@ -4,7 +4,7 @@ Only this module converts between the user's units and the network's.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,20 @@ class Affine(NamedTuple):
 IN_USERS_UNITS = NumericEncoder()
 
 
+class KnownNoise(NamedTuple):
+    """The column with the known noise of an output's measurements, and the root mean square of that noise in training."""
+
+    column: str
+    typical: float = 0.0
+
+
 @dataclasses.dataclass(frozen=True)
 class Column:
     """An input or output column. Until its encoder is fitted, the network's units are the user's."""
 
     name: str
     encoder: AbstractColumnEncoder = IN_USERS_UNITS
+    noise: KnownNoise | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,17 +61,47 @@ class Schema:
     y_dim: int = 1
     """Output dimensions of a point. If 1, several outputs of a row become separate points, so any of them may be missing. If it
     is their number, the network reads the outputs of a row together, so none may be missing."""
+    weight: str | None = None
+    """A column that says how much each row counts."""
 
     def __post_init__(self) -> None:
         for column in self.output_columns:
-            if not isinstance(column.encoder, AbstractOutputEncoder):
-                raise InputError(f"'{column.name}' cannot be an output: its encoder '{column.encoder.kind}' has no inverse")
+            encoder = column.encoder
+            if not isinstance(encoder, AbstractOutputEncoder):
+                raise InputError(f"'{column.name}' cannot be an output: its encoder '{encoder.kind}' has no inverse")
+            if column.noise is not None and not encoder.is_affine:
+                raise InputError(
+                    f"the noise of '{column.name}' is in its units, but the network reads its logarithm; leave out "
+                    f"'{column.noise.column}', or take the logarithm yourself and divide the noise by the value"
+                )
 
     @staticmethod
-    def named(inputs: Sequence[str], outputs: Sequence[str], task: str = "task", group: str | None = None) -> "Schema":
-        """A schema of columns with these names. A name may end in a kind, as in `sex:category`; else the cells decide."""
+    def named(
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        task: str = "task",
+        group: str | None = None,
+        *,
+        weight: str | None = None,
+        noise: Sequence[str] = (),
+    ) -> "Schema":
+        """A schema of columns with these names. A name may end in a kind, as in `sex:category`; else the cells decide.
+
+        `noise` names the columns with the known noise of the outputs, in their order.
+        """
         input_columns, output_columns = (tuple(Column(*split_kind(str(name))) for name in names) for names in (inputs, outputs))
-        return Schema(input_columns, output_columns, task, group)
+        return Schema(input_columns, output_columns, task, group, weight=weight).with_noise(noise)
+
+    def with_noise(self, names: Sequence[str]) -> "Schema":
+        """The schema with these columns of known noise, one for each output; none if there are no names."""
+        if names and len(names) != len(self.output_columns):
+            raise InputError(
+                f"every output needs its column of known noise: got {len(names)} ({', '.join(names)}) for the outputs "
+                f"{', '.join(self.outputs)}"
+            )
+        known = [KnownNoise(str(name)) for name in names] or [None] * len(self.output_columns)
+        pairs = zip(self.output_columns, known, strict=True)
+        return dataclasses.replace(self, output_columns=tuple(dataclasses.replace(c, noise=noise) for c, noise in pairs))
 
     @staticmethod
     def numbered(num_inputs: int, num_outputs: int) -> "Schema":
@@ -74,6 +112,12 @@ class Schema:
         """
         return Schema.named(_numbered("x", num_inputs), _numbered("y", num_outputs))
 
+    def without_absent(self, names: Collection[str]) -> "Schema":
+        """The schema without weights and known noise unless their columns are among these names."""
+        weight = self.weight if self.weight in names else None
+        schema = self if set(self.noise) <= set(names) else self.with_noise(())
+        return dataclasses.replace(schema, weight=weight)
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs."""
@@ -83,6 +127,17 @@ class Schema:
     def outputs(self) -> tuple[str, ...]:
         """Names of the outputs."""
         return tuple(column.name for column in self.output_columns)
+
+    @property
+    def noise(self) -> tuple[str, ...]:
+        """Names of the columns with the known noise of the outputs, if there are any."""
+        return tuple(column.noise.column for column in self.output_columns if column.noise is not None)
+
+    @property
+    def typical_noise(self) -> Float[np.ndarray, " output"]:
+        """The root mean square of the known noise in training, in the network's units."""
+        typical = [0.0 if column.noise is None else column.noise.typical for column in self.output_columns]
+        return self.encode_noise(np.asarray([typical]))[0] if any(typical) else np.asarray(typical)
 
     @property
     def separates_outputs(self) -> bool:
@@ -126,7 +181,12 @@ class Schema:
         )
         return dataclasses.replace(self, input_columns=inputs, output_columns=outputs)
 
-    def learn(self, x: Float[np.ndarray, "row input"], y: Float[np.ndarray, "row output"]) -> "Schema":
+    def learn(
+        self,
+        x: Float[np.ndarray, "row input"],
+        y: Float[np.ndarray, "row output"],
+        noise: Float[np.ndarray, "row output"] | None = None,
+    ) -> "Schema":
         """The schema with encoders fitted to these rows, which must be those of the training set only."""
         inputs = (
             dataclasses.replace(column, encoder=column.encoder.learn_input(values))
@@ -136,7 +196,16 @@ class Schema:
             dataclasses.replace(column, encoder=encoder.learn_output(values))
             for column, encoder, values in zip(self.output_columns, self.output_encoders, y.T, strict=True)
         )
-        return dataclasses.replace(self, input_columns=tuple(inputs), output_columns=tuple(outputs))
+        learnt = dataclasses.replace(self, input_columns=tuple(inputs), output_columns=tuple(outputs))
+        return learnt if noise is None else learnt._with_typical_noise(y, noise)
+
+    def _with_typical_noise(self, y: Float[np.ndarray, "row output"], noise: Float[np.ndarray, "row output"]) -> "Schema":
+        columns = []
+        for column, values, known in zip(self.output_columns, y.T, noise.T, strict=True):
+            typical = float(np.sqrt(np.mean(known[~np.isnan(values)] ** 2)))
+            known_noise = None if column.noise is None else column.noise._replace(typical=typical)
+            columns.append(dataclasses.replace(column, noise=known_noise))
+        return dataclasses.replace(self, output_columns=tuple(columns))
 
     def renamed(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> "Schema":
         """The schema with other names for the same columns; None keeps their names."""
@@ -172,6 +241,10 @@ class Schema:
         pairs = zip(self.output_encoders, np.moveaxis(np.asarray(encoded, np.float64), -1, 0), strict=True)
         return np.stack([encoder.decode(values) for encoder, values in pairs], axis=-1)
 
+    def encode_noise(self, noise: Float[np.ndarray, "*rows output"]) -> Float[np.ndarray, "*rows output"]:
+        """Known noise in the network's units."""
+        return noise / self.slopes(np.zeros_like(noise))
+
     def rows_of(
         self, loc: Any, scale: Any
     ) -> tuple[Float[np.ndarray, "sample row output"], Float[np.ndarray, "sample row output"]]:
@@ -196,8 +269,10 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """As nested dictionaries: `columns` has the names, `normaliser` the encoders."""
+        names = {"inputs": list(self.inputs), "outputs": list(self.outputs), "task": self.task, "group": self.group}
+        reliability = {"weight": self.weight, "noise": [column.noise for column in self.output_columns if column.noise]}
         return {
-            "columns": {"inputs": list(self.inputs), "outputs": list(self.outputs), "task": self.task, "group": self.group},
+            "columns": names | {role: known for role, known in reliability.items() if known},
             "normaliser": {"x": _encoders_to_json(self.input_columns), "y": _encoders_to_json(self.output_columns)},
         }
 
@@ -208,7 +283,11 @@ class Schema:
         inputs, outputs = (
             _columns_from_json(names[role], encoders[axis]) for role, axis in (("inputs", "x"), ("outputs", "y"))
         )
-        schema = Schema(inputs, outputs, str(names["task"]), None if names["group"] is None else str(names["group"]), y_dim)
+        group, weight = (None if names.get(role) is None else str(names[role]) for role in ("group", "weight"))
+        if noise := [KnownNoise(str(column), float(typical)) for column, typical in names.get("noise", ())]:
+            pairs = zip(outputs, noise, strict=True)
+            outputs = tuple(dataclasses.replace(column, noise=known) for column, known in pairs)
+        schema = Schema(inputs, outputs, str(names["task"]), group, y_dim, weight)
         _require_different(schema.task, *schema.inputs, *schema.outputs)
         return schema
 

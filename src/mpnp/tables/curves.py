@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from mpnp.errors import InputError, show
 from mpnp.tables.columns import Schema
+from mpnp.tables.reliability import RELIABILITY
 
 __all__ = ["Curves", "as_matrix", "require_pairs"]
 
@@ -29,6 +30,10 @@ class Curves:
     y: Float[np.ndarray, "row output"]
     counts: Int[np.ndarray, " curve"]
     columns: Schema
+    weights: Float[np.ndarray, " row"] | None = None
+    """How much each row counts, in training and in scores; None: all the same."""
+    noise: Float[np.ndarray, "row output"] | None = None
+    """The known standard deviation of each measurement, in the output's units; None: none is known."""
 
     def __post_init__(self) -> None:
         """Check consistency, so that a damaged file cannot lead to wrong curves."""
@@ -44,6 +49,9 @@ class Curves:
         for what, values, columns in (("x", self.x, self.columns.inputs), ("y", self.y, self.columns.outputs)):
             if values.shape != (shape := (num_rows, len(columns))) or values.dtype.kind != "f":
                 raise InputError(f"{what} must hold numbers of shape {shape}, got {values.dtype} of {values.shape}")
+        for what, require in RELIABILITY.items():
+            if (values := getattr(self, what)) is not None:
+                require(what, values if values.ndim > 1 else values[:, None], self.y)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -60,24 +68,41 @@ class Curves:
 
     def same_rows(self, other: "Curves") -> bool:
         """Whether both hold the same numbers in the same curves. Names of curves do not matter."""
-        pairs = ((self.counts, other.counts), (self.x, other.x), (self.y, other.y))
-        return all(np.array_equal(mine, theirs, equal_nan=True) for mine, theirs in pairs)
+        pairs = [(self.counts, other.counts)]
+        pairs += [(values, getattr(other, name)) for name, values in self._of_rows().items()]
+        return self._of_rows().keys() == other._of_rows().keys() and all(
+            np.array_equal(mine, theirs, equal_nan=True) for mine, theirs in pairs
+        )
+
+    def _of_rows(self) -> dict[str, np.ndarray]:
+        """Everything known of each row, by the name of its field."""
+        fields = {"x": self.x, "y": self.y, "weights": self.weights, "noise": self.noise}
+        return {name: values for name, values in fields.items() if values is not None}
+
+    def _take(self, rows: Int[np.ndarray, " row"], **others: Any) -> "Curves":
+        """The same with these rows, in this order, and with other values of some fields."""
+        return dataclasses.replace(self, **{name: values[rows] for name, values in self._of_rows().items()}, **others)
+
+    def reliability(self) -> dict[str, list[np.ndarray]]:
+        """Weights and known noise, as far as there are any, with an array per curve."""
+        ends = np.cumsum(self.counts)[:-1]
+        return {what: np.split(values, ends) for what, values in self._of_rows().items() if what in RELIABILITY}
 
     def select(self, numbers: Iterable[int]) -> "Curves":
         """The curves with these numbers, in this order."""
         chosen = list(numbers)
         if not chosen:
-            empty = np.zeros(0, np.int64)
-            return dataclasses.replace(self, names=(), groups=(), x=self.x[:0], y=self.y[:0], counts=empty)
+            return self._take(np.zeros(0, np.int64), names=(), groups=(), counts=np.zeros(0, np.int64))
         rows = np.concatenate([np.arange(self.starts[n], self.starts[n] + self.counts[n]) for n in chosen])
         names, groups = (tuple(labels[n] for n in chosen) for labels in (self.names, self.groups))
-        return dataclasses.replace(self, names=names, groups=groups, x=self.x[rows], y=self.y[rows], counts=self.counts[chosen])
+        return self._take(rows, names=names, groups=groups, counts=self.counts[chosen])
 
     def in_order(self) -> "Curves":
         """The curves by their names, and the rows of each by inputs and outputs: the same for tables in any order."""
         curves = self.select(sorted(range(len(self)), key=lambda number: _natural(self.names[number])))
-        rows = np.lexsort((*curves.y.T[::-1], *curves.x.T[::-1], np.repeat(np.arange(len(curves)), curves.counts)))
-        return dataclasses.replace(curves, x=curves.x[rows], y=curves.y[rows])
+        known = curves._of_rows()
+        keys = [known[name].reshape(len(curves.x), -1).T[::-1] for name in ("noise", "weights", "y", "x") if name in known]
+        return curves._take(np.lexsort((*np.concatenate(keys), np.repeat(np.arange(len(curves)), curves.counts))))
 
     @staticmethod
     def from_pairs(
@@ -86,13 +111,21 @@ class Curves:
         names: Sequence[Any] | None = None,
         groups: Sequence[Any] | None = None,
         columns: Schema | None = None,
+        weights: Sequence[Any] | None = None,
+        noise: Sequence[Any] | None = None,
     ) -> "Curves":
         """One curve per pair (X, y). X has one row per point, y one number or one row per point, NaN where not observed.
 
-        Points without an observed output are dropped, and so are curves without points.
+        `weights` and `noise` hold an array per pair: how much each point counts, and the known standard deviation of each
+        measurement, of the shape of y. Points without an observed output are dropped, and so are curves without points.
         """
         x_parts, y_parts, kept = [], [], []
         given = list(require_pairs(pairs, "task"))
+        known = {what: values for what, values in (("weights", weights), ("noise", noise)) if values is not None}
+        known_parts: dict[str, list[np.ndarray]] = {what: [] for what in known}
+        for what, values in known.items():
+            if len(values) != len(given):
+                raise InputError(f"{what} must hold one array for each of {len(given)} tasks, got {len(values)}")
         for number, (x_given, y_given) in enumerate(given):
             name = number if names is None else names[number]
             x = as_matrix(f"X of task {name}", x_given, allow_missing=False)
@@ -101,6 +134,9 @@ class Curves:
                 raise InputError(f"task {name}: X has {len(x)} rows and y has {len(y)}; every point needs both")
             seen = ~np.isnan(y).all(axis=1)
             if seen.any():
+                for what, values in known.items():
+                    matrix = as_matrix(f"{what} of task {name}", values[number], allow_missing=True)
+                    known_parts[what].append(RELIABILITY[what](f"{what} of task {name}", matrix, y)[seen])
                 x_parts.append(x[seen])
                 y_parts.append(y[seen])
                 kept.append(number)
@@ -115,6 +151,8 @@ class Curves:
                         f"{parts[0].shape[1]}; all tasks must have the same columns"
                     )
         columns = columns or Schema.numbered(x_parts[0].shape[1], y_parts[0].shape[1])
+        if noise is not None and not columns.noise:
+            columns = columns.with_noise([f"{name}_noise" for name in columns.outputs])
         got = (x_parts[0].shape[1], y_parts[0].shape[1])
         if got != (len(columns.inputs), len(columns.outputs)):
             raise InputError(
@@ -122,7 +160,8 @@ class Curves:
             )
         counts = np.asarray([len(part) for part in x_parts])
         groups = names if groups is None else tuple(groups[number] for number in kept)
-        return Curves(names, groups, np.concatenate(x_parts), np.concatenate(y_parts), counts, columns)
+        reliability = {what: np.concatenate(parts) for what, parts in known_parts.items()}
+        return Curves(names, groups, np.concatenate(x_parts), np.concatenate(y_parts), counts, columns, **reliability)
 
 
 def as_matrix(name: str, values: Any, *, allow_missing: bool) -> Float[np.ndarray, "row column"]:

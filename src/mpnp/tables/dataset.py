@@ -5,6 +5,7 @@ import functools
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from mpnp.errors import InputError, unknown_name
 from mpnp.tables.augment import can_mix, mix_curves
@@ -52,6 +53,9 @@ class CurveDataset:
         for name, values in zip(self.curves.columns.outputs, self.parts["train"].y.T, strict=True):
             if np.isnan(values).all():
                 raise InputError(f"the output '{name}' is empty in all training tasks; leave it out, or add tasks that have it")
+        for part, curves in self.parts.items():
+            if curves.weights is not None and len(curves) and not curves.weights.any():
+                raise InputError(f"all rows of the {part} tasks have weight 0; some rows of every part of the split must count")
 
     @functools.cached_property
     def parts(self) -> dict[str, Curves]:
@@ -63,7 +67,8 @@ class CurveDataset:
         """The schema, with encoders learnt from the training curves only, unless they are given."""
         if self.scaled:
             return self.curves.columns
-        return self.curves.columns.learn(self.parts["train"].x, self.parts["train"].y)
+        training = self.parts["train"]
+        return self.curves.columns.learn(training.x, training.y, training.noise)
 
     @property
     def max_rows(self) -> int:
@@ -86,6 +91,8 @@ class CurveDataset:
         order = np.lexsort((*curves.x.T[::-1], curve))
         x, y = self.columns.encode_inputs(curves.x[order]), self.columns.encode_outputs(curves.y[order])
         x_dim, y_dim = self.columns.dims
+        noise = None if curves.noise is None else np.nan_to_num(self.columns.encode_noise(curves.noise[order]), nan=0.0)
+        weights = None if curves.weights is None else curves.weights[order] / curves.weights.max()
         return TableFamily(
             x=jnp.asarray(x, jnp.float32),
             y=jnp.asarray(np.nan_to_num(y, nan=0.0), jnp.float32),
@@ -97,4 +104,12 @@ class CurveDataset:
             context=self.context,
             x_dim=x_dim,
             y_dim=y_dim,
+            weights=None if weights is None else jnp.asarray(weights, jnp.float32),
+            shares=None if weights is None else jnp.asarray(_shares(weights, curves), jnp.float32),
+            noise=None if noise is None else jnp.asarray(noise, jnp.float32),
         )
+
+
+def _shares(weights: Float[np.ndarray, " row"], curves: Curves) -> Float[np.ndarray, " curve"]:
+    """How often each curve is drawn, relative to the others: by the mean weight of its rows."""
+    return np.add.reduceat(weights, curves.starts) / curves.counts

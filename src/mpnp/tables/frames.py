@@ -16,6 +16,7 @@ from mpnp.tables.columns import Column, Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dialect import find_dialect
 from mpnp.tables.encoders.registry import COLUMN_KINDS
+from mpnp.tables.reliability import RELIABILITY
 
 __all__ = [
     "Frame",
@@ -24,6 +25,7 @@ __all__ = [
     "plain_number",
     "read_columns",
     "read_curves",
+    "read_noise",
     "read_table",
     "require_columns",
 ]
@@ -77,7 +79,8 @@ def read_table(path: str | Path, text: Sequence[str | None] = ()) -> Frame:
 
 def curves_from_frame(frame: Frame, columns: Schema) -> Curves:
     """One curve per value of the task column, in order of first appearance."""
-    require_columns(frame, (columns.task, *columns.inputs, *columns.outputs))
+    weight = () if columns.weight is None else (columns.weight,)
+    require_columns(frame, (columns.task, *columns.inputs, *columns.outputs, *weight, *columns.noise))
     task = frame[columns.task]
     if task.isna().any():
         row = int(np.argmax(task.isna().to_numpy()))
@@ -87,21 +90,50 @@ def curves_from_frame(frame: Frame, columns: Schema) -> Curves:
     y = read_columns(frame, columns.output_columns, allow_missing=True)
     if not len(frame):
         raise InputError("the table has no rows")
+    reliability = {
+        what: _read_reliability(frame, what, names, y)
+        for what, names in (("weights", weight), ("noise", columns.noise))
+        if names
+    }
     codes, names = task.factorize()
     rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     groups = None if columns.group is None else [_group(frame, columns.group, part) for part in rows]
     return Curves.from_pairs(
-        [(x[part], y[part]) for part in rows], names=[plain_number(name) for name in names], groups=groups, columns=columns
+        [(x[part], y[part]) for part in rows],
+        names=[plain_number(name) for name in names],
+        groups=groups,
+        columns=columns,
+        **{what: [values[part] for part in rows] for what, values in reliability.items()},
     )
+
+
+def _read_reliability(frame: Frame, what: str, names: Sequence[str], y: Float[np.ndarray, "row output"]) -> np.ndarray:
+    """Weights or known noise from the columns with these names."""
+    values = read_columns(frame, [Column(name) for name in names], allow_missing=True)
+    return RELIABILITY[what](f"column {', '.join(map(repr, names))}", values, y)
+
+
+def read_noise(columns: Schema, X: Any) -> Float[np.ndarray, "row output"] | None:
+    """The known noise of measurements at the rows of X; None unless X is a frame that holds it."""
+    if not columns.noise or not is_frame(X) or not set(columns.noise) <= {str(name) for name in X.columns}:
+        return None
+    values = read_columns(X, [Column(name) for name in columns.noise], allow_missing=True)
+    return RELIABILITY["noise"](f"column {', '.join(map(repr, columns.noise))}", values, np.zeros_like(values))
 
 
 def read_curves(columns: Schema, curves: Any) -> Curves:
     """Curves with the model's columns, from curves, a data frame with the task column, or a list of pairs (X, y)."""
     if isinstance(curves, Curves):
         return Curves.from_pairs(
-            [curves.pair(number) for number in range(len(curves))], names=curves.names, groups=curves.groups, columns=columns
+            [curves.pair(number) for number in range(len(curves))],
+            names=curves.names,
+            groups=curves.groups,
+            columns=columns,
+            **curves.reliability(),
         )
-    return curves_from_frame(curves, columns) if is_frame(curves) else Curves.from_pairs(curves, columns=columns)
+    if is_frame(curves):
+        return curves_from_frame(curves, columns.without_absent({str(name) for name in curves.columns}))
+    return Curves.from_pairs(curves, columns=columns)
 
 
 def _group(frame: Frame, column: str, rows: Int[np.ndarray, " row"]) -> Any:

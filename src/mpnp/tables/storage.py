@@ -8,6 +8,7 @@ from mpnp.io.tensors import load_named, save_named
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
 from mpnp.tables.dataset import CurveDataset
+from mpnp.tables.reliability import RELIABILITY
 
 __all__ = ["load_dataset", "save_dataset"]
 
@@ -24,7 +25,8 @@ def save_dataset(path: Path, table: CurveDataset) -> None:
         **curves.columns.to_json(),
         **{name: getattr(table, name) for name in CHOICES},
     }
-    save_named(path, {name: getattr(curves, name) for name in ARRAYS}, card)
+    known = [name for name in (*ARRAYS, *RELIABILITY) if getattr(curves, name) is not None]
+    save_named(path, {name: getattr(curves, name) for name in known}, card)
 
 
 def load_dataset(path: Path) -> CurveDataset:
@@ -36,6 +38,7 @@ def load_dataset(path: Path) -> CurveDataset:
             groups=tuple(card["groups"]),
             columns=Schema.from_json(card),
             **{name: arrays[name] for name in ARRAYS},
+            **{name: arrays[name] for name in RELIABILITY if name in arrays},
         )
         return CurveDataset(curves, **{name: card[name] for name in CHOICES if name in card})
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:

@@ -25,7 +25,8 @@ class TableFamily(AbstractTaskFamily):
     """Curves of any lengths, stored end to end. A task is one curve; its context has between no rows and all rows but one.
 
     Every output of a row becomes a point of its own. Curves with more than `max_rows` rows are subsampled anew for each task.
-    With prefix contexts, the rows of a curve must be sorted by its first input.
+    With prefix contexts, the rows of a curve must be sorted by its first input. Rows may have weights: a curve is drawn in
+    proportion to its `shares`, and within a task each row counts by its weight.
     """
 
     x: Float[Array, "row x_columns"]
@@ -38,10 +39,13 @@ class TableFamily(AbstractTaskFamily):
     context: str = eqx.field(static=True)
     x_dim: int = eqx.field(static=True)
     y_dim: int = eqx.field(static=True, default=1)
+    weights: Float[Array, " row"] | None = None
+    shares: Float[Array, " curve"] | None = None
+    noise: Float[Array, "row y_columns"] | None = None
 
     def sample(self, key: PRNGKeyArray) -> Task:
         curve_key, rows_key, size_key = jax.random.split(key, 3)
-        curve = jax.random.randint(curve_key, (), 0, len(self.starts))
+        curve = self._draw_curve(curve_key)
         slot, position = jnp.arange(self.longest), jnp.arange(self.max_rows)
         num_rows = jnp.minimum(self.counts[curve], self.max_rows)
         lot = jnp.where(slot < self.counts[curve], jax.random.uniform(rows_key, (self.longest,)), jnp.inf)
@@ -52,7 +56,22 @@ class TableFamily(AbstractTaskFamily):
         index = self.starts[curve] + jnp.minimum(rows, self.counts[curve] - 1)
         x, y, observed = separate_outputs(self.x[index], self.y[index], self.observed[index])
         row = jnp.repeat(position, self.y.shape[-1])
-        return Task(x, y, observed & (row < num_context), observed & (row >= num_context) & (row < num_rows))
+        in_context, in_target = observed & (row < num_context), observed & (row >= num_context) & (row < num_rows)
+        noise = None if self.noise is None else self.noise[index].reshape(-1)
+        return Task(x, y, in_context, in_target, loss_weights=self._loss_weights(index, num_rows), known_noise=noise)
+
+    def _draw_curve(self, key: PRNGKeyArray) -> Int[Array, ""]:
+        if self.shares is None:
+            return jax.random.randint(key, (), 0, len(self.starts))
+        return jax.random.categorical(key, jnp.log(self.shares))
+
+    def _loss_weights(self, index: Int[Array, " row"], num_rows: Int[Array, ""]) -> Float[Array, " point"] | None:
+        """The weights of the points of a task, whose rows have a mean weight of one; None if all rows count the same."""
+        if self.weights is None:
+            return None
+        weights = jnp.where(jnp.arange(self.max_rows) < num_rows, self.weights[index], 0)
+        mean = weights.sum() / num_rows
+        return jnp.repeat(weights / jnp.where(mean > 0, mean, 1), self.y.shape[-1])
 
 
 def separate_outputs(

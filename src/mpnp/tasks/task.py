@@ -66,7 +66,8 @@ class PointSet(eqx.Module):
 class Task(eqx.Module):
     """One task $\\tau = (Z, c)$: all points, with masks for context and target.
 
-    `loss_weights` say how much each point counts in a loss: by default all points equally, as in the paper. If the context is
+    `loss_weights` say how much each point counts in a loss: by default all points equally, as in the paper. `known_noise` is
+    the standard deviation of each measurement, which a predictive of the quantity itself does not contain. If the context is
     known to lie in the first `context_slots` slots, models encode only those.
 
     >>> Task.split(x=[0.0, 1.0, 2.0], y=[0.5, -0.5, 0.1], num_context=2).target_mask.tolist()
@@ -78,6 +79,7 @@ class Task(eqx.Module):
     context_mask: Bool[Array, " point"]
     target_mask: Bool[Array, " point"]
     loss_weights: Float[Array, " point"]
+    known_noise: Float[Array, " point"] | None
     context_slots: int = eqx.field(static=True)
 
     def __init__(
@@ -88,6 +90,7 @@ class Task(eqx.Module):
         target_mask: Bool[Array, " point"],
         context_slots: int | None = None,
         loss_weights: Float[Array, " point"] | None = None,
+        known_noise: Float[Array, " point"] | None = None,
     ) -> None:
         used = context_mask | target_mask
         self.x = jnp.where(used[:, None], x, 0)
@@ -95,6 +98,7 @@ class Task(eqx.Module):
         self.context_mask = context_mask
         self.target_mask = target_mask
         self.loss_weights = jnp.where(used, 1.0 if loss_weights is None else loss_weights, 0).astype(self.y.dtype)
+        self.known_noise = None if known_noise is None else jnp.where(used, known_noise, 0).astype(self.y.dtype)
         self.context_slots = len(context_mask) if context_slots is None else context_slots
 
     def context_first(self) -> "Task":
@@ -106,6 +110,7 @@ class Task(eqx.Module):
             self.context_mask[order],
             self.target_mask[order],
             loss_weights=self.loss_weights[order],
+            known_noise=None if self.known_noise is None else self.known_noise[order],
         )
 
     def in_slots(self, context_slots: int, num_slots: int) -> "Task":
@@ -113,11 +118,13 @@ class Task(eqx.Module):
         x, y, context_mask, target_mask, loss_weights = (
             array[:num_slots] for array in (self.x, self.y, self.context_mask, self.target_mask, self.loss_weights)
         )
-        return Task(x, y, context_mask, target_mask, context_slots, loss_weights)
+        known_noise = None if self.known_noise is None else self.known_noise[:num_slots]
+        return Task(x, y, context_mask, target_mask, context_slots, loss_weights, known_noise)
 
     def with_loss_weights(self, loss_weights: Float[Array, " point"] | Bool[Array, " point"]) -> "Task":
         """The same task with these loss weights; a mask stands for weights of 0 and 1."""
-        return Task(self.x, self.y, self.context_mask, self.target_mask, self.context_slots, loss_weights.astype(self.y.dtype))
+        weights = loss_weights.astype(self.y.dtype)
+        return Task(self.x, self.y, self.context_mask, self.target_mask, self.context_slots, weights, self.known_noise)
 
     def weigh_targets(self, weight: float | Float[Array, ""]) -> "Task":
         """The same task with targets that count `weight` times as much as context points, and an unchanged sum of weights."""

@@ -58,6 +58,19 @@ class Predictive(eqx.Module):
         """Root mean square of the sampled functions' own standard deviations."""
         return self.distribution.std * namespace(self.loc).sqrt((self.scale**2).mean(axis=0))
 
+    def with_noise(self, std: Float[Values, " target"] | Float[Values, "target y_dim"] | None) -> "Predictive":
+        """The prediction of measurements whose normal noise has this standard deviation; None: of the outputs as they are.
+
+        Exact for normal distributions: $\\sigma^2 + s^2$.
+
+        >>> Predictive(jnp.zeros((1, 1, 1)), jnp.full((1, 1, 1), 3.0)).with_noise(jnp.array([4.0])).scale.item()
+        5.0
+        """
+        if std is None:
+            return self
+        noise = std[:, None] if std.ndim == 1 else std
+        return Predictive(self.loc, namespace(self.loc).sqrt(self.scale**2 + noise**2), self.distribution)
+
     def component_log_density(self, y: Float[Values, "*#sample target y_dim"]) -> Float[Values, "sample target y_dim"]:
         """Log density of each output under each sampled function."""
         return self.distribution.log_density((y - self.loc) / self.scale) - namespace(self.loc).log(self.scale)
