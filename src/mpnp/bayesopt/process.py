@@ -18,7 +18,7 @@ FEWEST = 4
 """With fewer points than this, no warp is tried: a skew of so few outputs says nothing."""
 
 CALM = 0.05
-"""Standard deviation of the noise up to which a logarithm is kept: near the end it spreads noise as far apart as differences."""
+"""Standard deviation of the noise up to which a logarithm is kept: near the end it magnifies noise."""
 
 NUM_FEATURES = 1_024
 """Random features of a sampled function's prior."""
@@ -102,7 +102,7 @@ class FittedProcess(AbstractSurrogate):
 def fit_process(x: Points, y: Float[np.ndarray, " point"]) -> FittedProcess:
     """The process of largest evidence, over kernels and warps of the outputs. `y` has about unit size.
 
-    Outputs with noise are only standardised. Fits are kept, so that several questions about the same points are answered by one.
+    Outputs with noise are only standardised. Fits are kept, so several questions about the same points are answered by one.
     """
     return _fit(x.shape[1], np.ascontiguousarray(x).tobytes(), np.ascontiguousarray(y).tobytes())
 
