@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from mpnp.tasks.base import AbstractTaskFamily, leading_slots
-from mpnp.tasks.curves import context_scale
+from mpnp.tasks.curves import context_scale, log_uniform
 from mpnp.tasks.protocol import FUNCTION_POINTS, FUNCTION_RANGE, MOST_SURFACE_INPUTS
 from mpnp.tasks.task import Task
 
@@ -33,10 +33,6 @@ SPREAD = 8
 """Points all over the box before a search comes back to the lowest of them."""
 
 Inputs = Float[Array, "point input"]
-
-
-def _log_uniform(key: PRNGKeyArray, low: float, high: float, shape: tuple[int, ...] = ()) -> Array:
-    return jnp.exp(jax.random.uniform(key, shape, minval=jnp.log(low), maxval=jnp.log(high)))
 
 
 def _chance(key: PRNGKeyArray, probability: float) -> Bool[Array, ""]:
@@ -87,7 +83,7 @@ def _waves(used: Bool[Array, " input"], key: PRNGKeyArray) -> Float[Array, "wave
     count = used.sum()
     each = jnp.exp(0.5 * jax.random.normal(each_key, used.shape))
     idle = jnp.where(jax.random.bernoulli(idle_key, 0.15, used.shape), 10.0, 1.0)
-    lengths = _log_uniform(length_key, 0.3, 4.0) * jnp.sqrt(count) * each * idle
+    lengths = log_uniform(length_key, 0.3, 4.0) * jnp.sqrt(count) * each * idle
     waves = stretch * jax.random.normal(draw_key, (NUM_WAVES, len(used))) / lengths
     only = jax.nn.one_hot(jax.random.choice(input_key, len(used), (NUM_WAVES,), p=used / count), len(used))
     return jnp.where(_chance(sum_key, 1 / 3), only * jnp.sqrt(count), 1.0) * waves * used
@@ -103,7 +99,7 @@ def _bends(num_inputs: int, key: PRNGKeyArray) -> Float[Array, "input 2"]:
 def _bowl(used: Bool[Array, " input"], key: PRNGKeyArray) -> Float[Array, "input 2"]:
     """For half of all functions."""
     whether_key, size_key, each_key, place_key = jax.random.split(key, 4)
-    curvature = _log_uniform(size_key, 0.1, 2.0) * jnp.exp(0.7 * jax.random.normal(each_key, used.shape))
+    curvature = log_uniform(size_key, 0.1, 2.0) * jnp.exp(0.7 * jax.random.normal(each_key, used.shape))
     curvature = jnp.where(_chance(whether_key, 0.5), curvature, 0) * used / jnp.sqrt(used.sum())
     return jnp.stack([curvature, jax.random.uniform(place_key, used.shape, minval=-1.8, maxval=1.8)], axis=1)
 
@@ -111,8 +107,8 @@ def _bowl(used: Bool[Array, " input"], key: PRNGKeyArray) -> Float[Array, "input
 def _ripples(used: Bool[Array, " input"], key: PRNGKeyArray) -> Float[Array, "input 3"]:
     """For a fifth of all functions."""
     whether_key, height_key, frequency_key, phase_key = jax.random.split(key, 4)
-    height = jnp.where(_chance(whether_key, 0.2), _log_uniform(height_key, 0.1, 1.0), 0) * used / jnp.sqrt(used.sum())
-    frequency = jnp.broadcast_to(_log_uniform(frequency_key, 1.5, 10.0), used.shape)
+    height = jnp.where(_chance(whether_key, 0.2), log_uniform(height_key, 0.1, 1.0), 0) * used / jnp.sqrt(used.sum())
+    frequency = jnp.broadcast_to(log_uniform(frequency_key, 1.5, 10.0), used.shape)
     return jnp.stack([height, frequency, jax.random.uniform(phase_key, used.shape, maxval=2 * jnp.pi)], axis=1)
 
 
@@ -143,7 +139,7 @@ class SurfacePrior(AbstractTaskFamily):
         context_key, target_key = jax.random.split(key)
         fewest, most = NUM_TARGETS
         largest = self.max_points - fewest
-        num_context = jnp.floor(_log_uniform(context_key, FEWEST, largest + 1)).astype(int)
+        num_context = jnp.floor(log_uniform(context_key, float(FEWEST), largest + 1.0)).astype(int)
         return num_context, jax.random.randint(target_key, (), fewest, jnp.minimum(most, self.max_points - num_context) + 1)
 
     def _inputs(self, surface: Surface, used: Bool[Array, " input"], key: PRNGKeyArray) -> Inputs:
@@ -153,7 +149,7 @@ class SurfacePrior(AbstractTaskFamily):
         shape = self.max_points, self.x_dim
         anywhere = jax.random.uniform(anywhere_key, shape, minval=low, maxval=high) * used
         lowest = anywhere[jnp.argmin(surface(anywhere[:SPREAD]))]
-        steps = _log_uniform(distance_key, 0.01, 1.0, (self.max_points, 1)) * jax.random.normal(step_key, shape)
+        steps = log_uniform(distance_key, 0.01, 1.0, (self.max_points, 1)) * jax.random.normal(step_key, shape)
         near = jax.random.uniform(near_key, (self.max_points, 1)) < 0.7 * jax.random.uniform(share_key)
         near = near & _chance(whether_key, 2 / 3) & (jnp.arange(self.max_points) >= SPREAD)[:, None]
         return jnp.where(near, jnp.clip(lowest + steps, low, high) * used, anywhere)
@@ -162,7 +158,7 @@ class SurfacePrior(AbstractTaskFamily):
 def _skewed(y: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " point"]:
     """Large outputs are spread apart for two fifths of all functions, and small ones for a tenth: costs are mostly skewed."""
     whether_key, strength_key = jax.random.split(key)
-    strength = _log_uniform(strength_key, 0.2, 2.0)
+    strength = log_uniform(strength_key, 0.2, 2.0)
     sign = jnp.array([0.0, 1.0, -1.0])[jax.random.choice(whether_key, 3, p=jnp.array([0.5, 0.4, 0.1]))]
     z = (y - jnp.mean(y)) / (jnp.std(y) + 1e-6)
     return jnp.where(sign == 0, z, sign * jnp.expm1(sign * strength * z) / strength)
@@ -171,5 +167,5 @@ def _skewed(y: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " poin
 def _noise(count: int, key: PRNGKeyArray) -> Float[Array, " point"]:
     """Noise relative to the function's deviation, for half of all functions."""
     whether_key, level_key, draw_key = jax.random.split(key, 3)
-    level = jnp.where(_chance(whether_key, 0.5), _log_uniform(level_key, 0.01, 1.0), 0)
+    level = jnp.where(_chance(whether_key, 0.5), log_uniform(level_key, 0.01, 1.0), 0)
     return level * jax.random.normal(draw_key, (count,))
