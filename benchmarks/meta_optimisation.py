@@ -73,7 +73,7 @@ def samplers(name: str, options: argparse.Namespace) -> dict[str, tuple[Make, np
     first = portfolio(process, NUM_WARM)
     ours = find_belief(AUTO, EXPECTED_IMPROVEMENT, curves)  # as the sampler does with past_studies, but once for all searches
     assert isinstance(ours, OfStudies)
-    learnt = {**ours.members[0].describe(), "first": ours.units.places(ours.first).round(4).tolist()}
+    learnt = ours.members[0].describe()
     found: dict[str, tuple[Make, np.ndarray, dict[str, Any]]] = {
         "mpnp, past studies": (_of(ours, space), none, learnt),
         "GP, pre-trained": (_of(process, space), none, process.describe()),
