@@ -111,12 +111,13 @@ def run(name: str, options: argparse.Namespace) -> None:
     """Search the test objectives of a family with every sampler that has no record, or print a search of validation ones."""
     family, path = FAMILIES[name], RESULTS / f"{name}.json"
     record: dict[str, Any] = read_json(path) if path.exists() and not options.validate else new_record(family)
-    done = {row["sampler"] for row in record["rows"]}
-    for sampler, (make, first, about) in samplers(name, options).items():
+    done, all_samplers = {row["sampler"] for row in record["rows"]}, samplers(name, options)
+    for sampler, (make, first, about) in all_samplers.items():
         if sampler in done or (options.samplers and sampler not in options.samplers):
             continue
         row = {"sampler": sampler, **search(family, make, first, VALIDATION if options.validate else TEST), "about": about}
         record["rows"].append({**row, "environment": environment()})
+        record["rows"].sort(key=lambda row: list(all_samplers).index(row["sampler"]))
         print(tabulate([row]), flush=True)
         if not options.validate:
             write_json(path, record)

@@ -29,7 +29,7 @@ from mpnp.tables.curves import Curves
 
 __all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "StudyUnits", "find_belief", "suggest_in_units"]
 
-NUM_FIRST = 3
+NUM_FIRST = 5
 """Configurations of past studies that begin a study."""
 
 BEYOND = 0.2
