@@ -111,6 +111,21 @@ def _cosine_bowl(x: np.ndarray) -> np.ndarray:
     return ((x - 0.3) ** 2 - 0.1 * np.cos(3 * np.pi * (x - 0.3))).sum(axis=-1) + 0.1 * x.shape[-1]
 
 
+def _himmelblau(x: np.ndarray) -> np.ndarray:
+    a, b = x[..., 0], x[..., 1]
+    return (a**2 + b - 11) ** 2 + (a + b**2 - 7) ** 2
+
+
+def _mccormick(x: np.ndarray) -> np.ndarray:
+    a, b = x[..., 0], x[..., 1]
+    return np.sin(a + b) + (a - b) ** 2 - 1.5 * a + 2.5 * b + 1
+
+
+def _three_hump_camel(x: np.ndarray) -> np.ndarray:
+    a, b = x[..., 0], x[..., 1]
+    return 2 * a**2 - 1.05 * a**4 + a**6 / 6 + a * b + b**2
+
+
 def _two_sines(x: np.ndarray) -> np.ndarray:
     return (np.sin(x) + np.sin(10 * x / 3))[..., 0]
 
@@ -155,5 +170,8 @@ VALIDATION = {
     "dixon-price-3": Classic(_dixon_price, ((-10.0, 10.0),) * 3, 0.0),
     "cosine-bowl-5": Classic(_cosine_bowl, ((-1.0, 1.0),) * 5, 0.0),
     "styblinski-tang-2-noisy": Classic(_styblinski_tang, ((-5.0, 5.0),) * 2, -39.16616570377142, noise=2.0),
+    "himmelblau-noisy": Classic(_himmelblau, ((-5.0, 5.0),) * 2, 0.0, noise=4.0),
+    "mccormick-noisy": Classic(_mccormick, ((-1.5, 4.0), (-3.0, 4.0)), -1.9132229549810367, noise=0.5),
+    "three-hump-camel-noisy": Classic(_three_hump_camel, ((-2.0, 2.0),) * 2, 0.0, noise=0.2),
 }
 """Functions on which choices were made. None of them is in the benchmark."""

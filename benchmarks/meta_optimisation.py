@@ -73,7 +73,7 @@ def samplers(name: str, options: argparse.Namespace) -> dict[str, tuple[Make, np
     first = portfolio(process, NUM_WARM)
     ours = find_belief(AUTO, EXPECTED_IMPROVEMENT, curves)  # as the sampler does with past_studies, but once for all searches
     assert isinstance(ours, OfStudies)
-    learnt = {**ours.members[0].describe(), "first": ours.units.places(ours.first).round(4).tolist()}
+    learnt = ours.members[0].describe()
     found: dict[str, tuple[Make, np.ndarray, dict[str, Any]]] = {
         "mpnp, past studies": (_of(ours, space), none, learnt),
         "GP, pre-trained": (_of(process, space), none, process.describe()),
@@ -111,12 +111,13 @@ def run(name: str, options: argparse.Namespace) -> None:
     """Search the test objectives of a family with every sampler that has no record, or print a search of validation ones."""
     family, path = FAMILIES[name], RESULTS / f"{name}.json"
     record: dict[str, Any] = read_json(path) if path.exists() and not options.validate else new_record(family)
-    done = {row["sampler"] for row in record["rows"]}
-    for sampler, (make, first, about) in samplers(name, options).items():
+    done, all_samplers = {row["sampler"] for row in record["rows"]}, samplers(name, options)
+    for sampler, (make, first, about) in all_samplers.items():
         if sampler in done or (options.samplers and sampler not in options.samplers):
             continue
         row = {"sampler": sampler, **search(family, make, first, VALIDATION if options.validate else TEST), "about": about}
         record["rows"].append({**row, "environment": environment()})
+        record["rows"].sort(key=lambda row: list(all_samplers).index(row["sampler"]))
         print(tabulate([row]), flush=True)
         if not options.validate:
             write_json(path, record)

@@ -100,6 +100,16 @@ def test_a_function_of_many_magnitudes_is_seen_through_a_logarithm():
     assert isinstance(fit_process(x, np.sin(6 * x[:, 0])).warp, Linear)
 
 
+def test_outputs_with_noise_are_not_seen_through_a_logarithm():
+    """Near the end it would spread noise as far apart as differences."""
+    rng = np.random.default_rng(0)
+    x, noise = rng.random((24, 1)), rng.standard_normal(24)
+    skewed = np.exp(6 * x[:, 0])
+    skewed /= skewed.std()
+    assert isinstance(fit_process(x, skewed).warp, Logarithmic)
+    assert isinstance(fit_process(x, skewed + 0.03 * noise).warp, Linear)
+
+
 def test_sampled_functions_have_the_posterior_moments():
     process, points = FittedProcess(X, Z, KERNEL, LINEAR), RNG.random((4, 2))
     draws = process.draw(np.repeat(X[None], 600, axis=0), np.repeat(Z[None], 600, axis=0), points, np.arange(600))

@@ -72,18 +72,6 @@ def test_functions_of_another_scale_are_recognised():
     assert np.median(large / small) > 2
 
 
-def test_the_first_points_complement_one_another():
-    rng = np.random.default_rng(0)
-    searches = []
-    for number in range(40):
-        x = rng.random((15, 1))
-        searches.append((x, (1 + number % 3) * np.abs(x[:, 0] - (0.2 if number % 4 else 0.8))))
-    process = ProcessOfSearches(searches)
-    first = process.portfolio(2)[:, 0]
-    np.testing.assert_allclose(first, [0.2, 0.8], atol=0.1)  # that of most functions comes first
-    assert len(process.portfolio(1_000)) <= 40
-
-
 def test_searches_that_teach_nothing_are_refused(process):
     with pytest.raises(InputError, match="no past searches to learn from"):
         ProcessOfSearches([(np.zeros((0, 2)), np.zeros(0))])

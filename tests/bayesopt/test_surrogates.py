@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from helpers.bayesopt import PROCESS
-from helpers.fitted_models import fitted
+from helpers.fitted_models import fitted, of_surfaces
 from mpnp.bayesopt import NeuralProcessSurrogate, Optimizer, ResamplingSurrogate, learn_kernel
 from mpnp.errors import InputError
 from mpnp.inference.ood import LargeContextWarning
+from mpnp.inference.prediction import Prediction
 from mpnp.tables.points import context_points, target_inputs
 from mpnp.tasks.base import FunctionFamily
 from mpnp.tasks.gaussian_process import GaussianProcessPrior, RBFPrior
+from mpnp.tasks.protocol import MOST_SURFACE_INPUTS
 
 
 def test_the_gaussian_process_is_the_textbook_posterior():
@@ -94,3 +96,26 @@ def test_more_points_than_training_showed_are_warned_of(network):
         optimizer.tell(x, x)
     with pytest.warns(LargeContextWarning, match="more points than the 10"):
         optimizer.ask()
+
+
+def test_a_model_of_surfaces_searches_fewer_inputs_with_the_others_at_zero(network):
+    """The answer is that of the model to points whose other inputs are 0."""
+    surfaces = of_surfaces()
+    surrogate, rng = NeuralProcessSurrogate(surfaces, num_samples=2), np.random.default_rng(2)
+    x, z, candidates = rng.random((1, 5, 2)), rng.normal(size=(1, 5)), rng.random((4, 2))
+    surrogate.require_inputs(2)
+    mean, std = surrogate.moments(x, z, candidates, np.array([3]))
+
+    def padded(points):
+        return np.pad(4 * points - 2, ((0, 0), (0, MOST_SURFACE_INPUTS - 2)))
+
+    columns = surfaces.card.columns
+    context, targets = context_points(columns, padded(x[0]), z[0][:, None]), target_inputs(columns, padded(candidates))
+    (answer,) = surfaces.network_forecaster.predictor(2).many([context], [targets], seeds=[3])
+    prediction = Prediction.decode(answer, columns)
+    np.testing.assert_allclose(mean[0], prediction.mean[:, 0], atol=1e-5)
+    np.testing.assert_allclose(std[0], prediction.std[:, 0], atol=1e-5)
+    with pytest.raises(InputError, match="the bounds have 7 inputs, but the model reads 6"):
+        surrogate.require_inputs(7)
+    with pytest.raises(InputError, match="the bounds have 2 inputs, but the model reads 1"):
+        NeuralProcessSurrogate(network).require_inputs(2)

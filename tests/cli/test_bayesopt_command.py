@@ -43,7 +43,9 @@ def test_the_table_shows_every_strategy_and_the_figures_are_there(study):
     lines = answer.out.splitlines()
     assert lines[0].startswith("forrester, expected-improvement") and "quartiles" in lines[0]
     assert [line.split()[0] for line in lines[2:5]] == ["gp-rbf", "random", "tiny"]
-    assert lines[5:] == [f"wrote {home / 'out' / FOLDER / name}.png" for name in ("regret", "predicted")]
+    assert lines[5:] == [f"wrote {home / 'out' / FOLDER / name}" for name in ("table.md", "regret.png", "predicted.png")]
+    table = (home / "out" / FOLDER / "table.md").read_text().splitlines()
+    assert [row.split(" | ")[0] for row in table[2:]] == ["| gp-rbf", "| random", "| tiny"]
     for name in ("regret", "predicted"):
         assert plt.imread(home / "out" / FOLDER / f"{name}.png").shape[2] == 4
 

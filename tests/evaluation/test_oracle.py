@@ -90,7 +90,7 @@ def test_the_joint_density_of_no_target_is_one(kernel):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_there_is_an_oracle_wherever_the_posterior_is_gaussian(name):
-    assert has_oracle(TASKS[name].family) == (name not in ("t-noise", "curves", "predation", "predation-targets"))
+    assert has_oracle(TASKS[name].family) == (name not in ("t-noise", "curves", "surfaces", "predation", "predation-targets"))
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from mpnp.inference.card import ModelCard, Reference, TrainingDomain
 from mpnp.inference.model import FittedModel
 from mpnp.tables.columns import Schema
 from mpnp.tables.curves import Curves
+from mpnp.tasks.protocol import FUNCTION_RANGE, MOST_SURFACE_INPUTS
 
 
 def some_curves(num_curves: int = 6, *, inputs: int = 1, outputs: int = 1, missing: bool = False, seed: int = 0) -> Curves:
@@ -45,6 +46,19 @@ def of_images(task: str = "mnist") -> FittedModel:
     """A tiny network of random weights that passes for a model of grey images."""
     model = fitted("mpnp", some_curves(inputs=2))
     return FittedModel(model.network, dataclasses.replace(model.card, about=model.card.about | {"task": task}))
+
+
+def of_surfaces() -> FittedModel:
+    """A tiny network of random weights that passes for a model of the tasks `surfaces`."""
+    model = fitted("canp", some_curves(inputs=MOST_SURFACE_INPUTS))
+    low, high = (np.full(MOST_SURFACE_INPUTS, bound) for bound in FUNCTION_RANGE)
+    card = dataclasses.replace(
+        model.card,
+        columns=dataclasses.replace(Schema.numbered(MOST_SURFACE_INPUTS, 1), y_dim=1),
+        seen=dataclasses.replace(model.card.seen, low=low, high=high),
+        about=model.card.about | {"task": "surfaces"},
+    )
+    return FittedModel(model.network, card)
 
 
 def in_units(curves: Curves, *, x_shift: float, x_scale: float, y_shift: float, y_scale: float) -> Curves:

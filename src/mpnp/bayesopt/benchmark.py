@@ -22,17 +22,20 @@ from mpnp.io.files import environment, read_json, write_json
 from mpnp.options import option, require_fields, require_seed
 
 __all__ = [
+    "SUMMARY_HEADER",
     "Study",
+    "Summary",
     "Trials",
     "initial_points",
     "read_acquisitions",
     "read_records",
-    "regret_quartiles",
     "run_named",
     "run_study",
     "run_trials",
     "simple_regret",
     "study_folder",
+    "summarise_regret",
+    "summary_cells",
 ]
 
 KIND = "bayesopt"
@@ -124,14 +127,39 @@ def study_folder(out: Path, study: Study) -> Path:
     return out / study.objective / study.acquisition
 
 
-def regret_quartiles(record: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
-    """Quartiles (25%, 50%, 75%) over trials of the final regret, and of the regret summed over iterations."""
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """A number over trials: quartiles (25%, 50%, 75%) and mean."""
+
+    low: float
+    median: float
+    high: float
+    mean: float
+
+    def cells(self, digits: int) -> list[str]:
+        """For a table: median, quartiles and mean."""
+        low, median, high, mean = (f"{value:.{digits}f}" for value in dataclasses.astuple(self))
+        return [median, f"{low} to {high}", mean]
+
+
+SUMMARY_HEADER = ["regret", "quartiles", "mean", "sum", "quartiles", "mean"]
+"""Header of the cells that `summary_cells` makes."""
+
+
+def summarise_regret(record: Mapping[str, Any]) -> tuple[Summary, Summary]:
+    """The final regret, and the regret summed over iterations."""
     regret = np.asarray(record["simple_regret"])
-    quartiles = {}
-    for name, values in (("regret", regret[:, -1]), ("sum", regret.sum(axis=1))):
-        low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
-        quartiles[name] = float(low), float(median), float(high)
-    return quartiles
+    final, total = (
+        Summary(*(float(value) for value in (*np.quantile(values, [0.25, 0.5, 0.75]), values.mean())))
+        for values in (regret[:, -1], regret.sum(axis=1))
+    )
+    return final, total
+
+
+def summary_cells(record: Mapping[str, Any]) -> list[str]:
+    """The cells of a record in a table."""
+    final, total = summarise_regret(record)
+    return [*final.cells(5), *total.cells(2)]
 
 
 def run_trials(study: Study, strategy: AbstractStrategy, *, quiet: bool = True) -> Trials:

@@ -1,5 +1,6 @@
 """A Gaussian process that is fitted to one search: its kernel and the warp of its outputs."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -15,6 +16,9 @@ __all__ = ["FittedProcess", "fit_process"]
 
 FEWEST = 4
 """With fewer points than this, no warp is tried: a skew of so few outputs says nothing."""
+
+CALM = 0.05
+"""Standard deviation of the noise up to which a logarithm is kept: near the end it magnifies noise."""
 
 NUM_FEATURES = 1_024
 """Random features of a sampled function's prior."""
@@ -98,7 +102,7 @@ class FittedProcess(AbstractSurrogate):
 def fit_process(x: Points, y: Float[np.ndarray, " point"]) -> FittedProcess:
     """The process of largest evidence, over kernels and warps of the outputs. `y` has about unit size.
 
-    Fits are kept, so that several questions about the same points are answered by one.
+    Outputs with noise are only standardised. Fits are kept, so several questions about the same points are answered by one.
     """
     return _fit(x.shape[1], np.ascontiguousarray(x).tobytes(), np.ascontiguousarray(y).tobytes())
 
@@ -106,12 +110,23 @@ def fit_process(x: Points, y: Float[np.ndarray, " point"]) -> FittedProcess:
 @functools.lru_cache(maxsize=128)
 def _fit(num_inputs: int, x_bytes: bytes, y_bytes: bytes) -> FittedProcess:
     x, y = np.frombuffer(x_bytes).reshape(-1, num_inputs), np.frombuffer(y_bytes)
-    best: tuple[float, FittedProcess] | None = None
-    for warp in warps_for(y) if len(y) >= FEWEST else [Linear.of(y)]:
+    fits = [_Fit.of(x, y, warp) for warp in warps_for(y)] if len(y) >= FEWEST else [_Fit.of(x, y, Linear.of(y))]
+    linear, *logarithmic = fits
+    best = max([linear, *(fit for fit in logarithmic if fit.kernel.noise < CALM)], key=lambda fit: fit.evidence)
+    return FittedProcess(x, best.z, best.kernel, best.warp)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fit:
+    """The kernel for outputs that were warped in one way, and the evidence for both."""
+
+    warp: AbstractWarp
+    z: Values
+    kernel: Matern
+    evidence: float
+
+    @staticmethod
+    def of(x: Points, y: Values, warp: AbstractWarp) -> "_Fit":
         z = warp.apply(y)
         fit = fit_matern(x, z)
-        evidence = fit.log_density + float(warp.log_slope(y).sum())
-        if best is None or evidence > best[0]:
-            best = evidence, FittedProcess(x, z, fit.kernel, warp)
-    assert best is not None
-    return best[1]
+        return _Fit(warp, z, fit.kernel, fit.log_density + float(warp.log_slope(y).sum()))

@@ -56,8 +56,7 @@ class ProcessSearch(AbstractStrategy):
             return self._score(process, points, seed)
 
         scores = worth(score(candidates), history.allowed(candidates, history.admissible(candidates)))
-        if not find_acquisition(self.acquisition).climbs:
-            return candidates[np.argmax(scores)]
+        # A sampled function of the process can be evaluated anywhere, so the way up to its minimum is open, too.
         return climb(score, candidates, scores, history.admissible, snap, np.random.default_rng([seed, 2]))
 
     def _improve(

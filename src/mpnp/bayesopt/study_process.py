@@ -96,21 +96,10 @@ class ProcessOfSearches(AbstractSurrogate):
         ]
         return float(np.logaddexp.reduce(np.log(given.weights) + parts))
 
-    def portfolio(self, count: int) -> Points:
-        """Points to try first, greedily chosen among the best of all past searches: on average, one of them is good.
-
-        What a point would have cost in a search is what the process expects given that search, relative to its spread.
-        """
-        best = np.unique([x[np.argmin(z)] for x, z in self.searches], axis=0)
-        costs = np.stack([(self._expect(x, z, best) - z.mean()) / (z.std() or 1.0) for x, z in self.searches])
-        reached, chosen = np.full((len(costs), 1), np.inf), []
-        for _ in range(min(count, len(best))):
-            chosen.append(int(np.argmin(np.minimum(costs, reached).mean(axis=0))))
-            reached = np.minimum(reached, costs[:, chosen[-1:]])
-        return best[chosen]
-
-    def _expect(self, x: Points, z: Values, points: Candidates) -> Float[np.ndarray, " candidate"]:
-        return self.moments(x[None], z[None], points, np.zeros(1, np.uint32))[0][0]
+    def expected_in_each(self, points: Candidates) -> Float[np.ndarray, "search candidate"]:
+        """What each of the past functions is expected to be at these points, given its search."""
+        seed = np.zeros(1, np.uint32)
+        return np.stack([self.moments(x[None], z[None], points, seed)[0][0] for x, z in self.searches])
 
     def require_inputs(self, num_inputs: int) -> None:
         if num_inputs != self.num_inputs:

@@ -20,6 +20,7 @@ from mpnp.inference.ood import LargeContextWarning
 from mpnp.inference.prediction import Prediction
 from mpnp.inference.predictor import pad_points
 from mpnp.tables.points import context_points, target_inputs
+from mpnp.tasks.registry import reads_fewer_inputs
 
 __all__ = [
     "AbstractSurrogate",
@@ -110,8 +111,9 @@ class NeuralProcessSurrogate(AbstractSurrogate):
         return normal_log_density(output, float(mean[0, 0]), float(std[0, 0]))
 
     def require_inputs(self, num_inputs: int) -> None:
-        columns = self.model.card.columns
-        if num_inputs != len(columns.inputs):
+        columns, task = self.model.card.columns, str(self.model.card.about.get("task"))
+        fewer = reads_fewer_inputs(task) and num_inputs < len(columns.inputs)
+        if num_inputs != len(columns.inputs) and not fewer:
             raise InputError(
                 f"the bounds have {num_inputs} inputs, but the model reads {len(columns.inputs)} "
                 f"({', '.join(columns.inputs)}); choose a model with as many inputs, or 'gp'"
@@ -134,10 +136,11 @@ class NeuralProcessSurrogate(AbstractSurrogate):
         answers = self.model.network_forecaster.predictor(num_samples).many(contexts, targets, seeds=seeds.tolist())
         return [Prediction.decode(jax.tree.map(lambda part: part[:, :count], answer), columns) for answer in answers]
 
-    def in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any input"]:
-        """Map the unit box to the input range of the training data."""
-        seen = self.model.card.seen
-        return seen.low + unit * (seen.high - seen.low)
+    def in_domain(self, unit: Float[np.ndarray, "*any input"]) -> Float[np.ndarray, "*any x_dim"]:
+        """Map the unit box to the input range of the training data; inputs beyond those of the box are 0."""
+        seen, used = self.model.card.seen, unit.shape[-1]
+        inside = seen.low[:used] + unit * (seen.high - seen.low)[:used]
+        return np.pad(inside, [(0, 0)] * (unit.ndim - 1) + [(0, len(seen.low) - used)])
 
     def _warn_large(self, num_points: int) -> None:
         largest = self.model.card.seen.largest_context

@@ -3,16 +3,24 @@
 import argparse
 import dataclasses
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mpnp.bayesopt.acquisition import ACQUISITIONS, EXPECTED_IMPROVEMENT
-from mpnp.bayesopt.benchmark import Study, read_acquisitions, read_records, regret_quartiles, run_study, study_folder
+from mpnp.bayesopt.benchmark import (
+    SUMMARY_HEADER,
+    Study,
+    read_acquisitions,
+    read_records,
+    run_study,
+    study_folder,
+    summary_cells,
+)
 from mpnp.bayesopt.objectives import OBJECTIVES
 from mpnp.cli.fields import add_field, file_path, given
-from mpnp.cli.table import format_number, format_table
+from mpnp.cli.table import format_table
 from mpnp.errors import RunError
+from mpnp.io.files import write_atomically
+from mpnp.reproduce.tables import markdown
 
 __all__ = ["add_arguments", "run"]
 
@@ -82,13 +90,18 @@ def _run(study: Study, args: argparse.Namespace) -> None:
 
 
 def _show(study: Study, out: Path) -> None:
+    """Print and write the table, and draw the figures."""
     from mpnp.bayesopt.figures import predicted_figure, regret_figure  # matplotlib takes half a second to import
     from mpnp.plotting.style import save_figure
 
     records, folder = read_records(out, study), study_folder(out, study)
     if not records:
         raise RunError(f"{folder} holds no records; run the command without --draw-only first")
-    print(_table(study, records))
+    rows = [[label, *summary_cells(record)] for label, record in records.items()]
+    print(format_table([f"{study.objective}, {study.acquisition}", *SUMMARY_HEADER], rows))
+    text = markdown(["model", *SUMMARY_HEADER], rows)
+    write_atomically(folder / "table.md", lambda file: file.write(text.encode()))
+    print(f"wrote {folder / 'table.md'}")
     for name, figure in (("regret", regret_figure(records)), ("predicted", predicted_figure(records))):
         if figure is not None:
             save_figure(figure, folder / f"{name}.png")
@@ -104,14 +117,3 @@ def _show_acquisitions(study: Study, out: Path) -> None:
         path = study_folder(out, study).parent / "acquisitions.png"
         save_figure(figure, path)
         print(f"wrote {path}")
-
-
-def _table(study: Study, records: Mapping[str, Any]) -> str:
-    """Final regret and its sum over all iterations: median and quartiles over trials."""
-    rows = []
-    for label, record in records.items():
-        cells = [label]
-        for (low, median, high), digits in zip(regret_quartiles(record).values(), (5, 2), strict=True):
-            cells += [format_number(median, digits), f"{format_number(low, digits)} to {format_number(high, digits)}"]
-        rows.append(cells)
-    return format_table([f"{study.objective}, {study.acquisition}", "regret", "quartiles", "sum", "quartiles"], rows)

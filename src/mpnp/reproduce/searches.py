@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mpnp.bayesopt.acquisition import ACQUISITIONS
-from mpnp.bayesopt.benchmark import Study, read_acquisitions, read_records, regret_quartiles, run_named
+from mpnp.bayesopt.benchmark import SUMMARY_HEADER, Study, read_acquisitions, read_records, run_named, summary_cells
 from mpnp.bayesopt.figures import acquisitions_figure, predicted_figure, regret_figure
 from mpnp.bayesopt.objectives import OBJECTIVES
 from mpnp.bayesopt.registry import PRETRAINED_PROCESS
@@ -44,26 +44,24 @@ def unsearched(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Experi
 
 
 def search_table(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:
-    """Table of the final and the summed regret: medians and quartiles over trials."""
+    """Table of the final and the summed regret: medians, quartiles and means over trials."""
     cells = []
     for study in _studies(campaign):
         for acquisition, records in _read(campaign, study, rows).items():
             cells += [
-                [study.objective, acquisition.replace("-", " "), *_cells(label, record)] for label, record in records.items()
+                [study.objective, acquisition.replace("-", " "), label, *summary_cells(record), *_cost(record)]
+                for label, record in records.items()
             ]
     caption = (
         f"Bayesian optimisation, budget '{campaign.budget.name}': normalised simple regret after "
-        f"{campaign.budget.num_iterations} iterations, and its sum over them; medians and quartiles over trials."
+        f"{campaign.budget.num_iterations} iterations, and its sum over them; medians, quartiles and means over trials."
     )
-    header = ["function", "acquisition", "model", "regret", "quartiles", "sum", "quartiles", "trials", "CPU-s"]
+    header = ["function", "acquisition", "model", *SUMMARY_HEADER, "trials", "CPU-s"]
     return save_tables(campaign, "bayesopt", [Table("bayesopt", caption, header, cells)]) if cells else []
 
 
-def _cells(label: str, record: Mapping[str, Any]) -> list[str]:
-    cells = [label]
-    for (low, median, high), digits in zip(regret_quartiles(record).values(), (5, 2), strict=True):
-        cells += [f"{median:.{digits}f}", f"{low:.{digits}f} to {high:.{digits}f}"]
-    return [*cells, f"{record['settings']['num_trials']}", f"{record['cpu_seconds']:,.0f}"]
+def _cost(record: Mapping[str, Any]) -> list[str]:
+    return [f"{record['settings']['num_trials']}", f"{record['cpu_seconds']:,.0f}"]
 
 
 def search_figures(campaign: Campaign, rows: Sequence[ExperimentRow]) -> list[Path]:

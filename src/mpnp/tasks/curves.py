@@ -13,7 +13,7 @@ from mpnp.tasks.base import AbstractTaskFamily, leading_slots
 from mpnp.tasks.protocol import CURVE_POINTS
 from mpnp.tasks.task import Task
 
-__all__ = ["CurvePrior", "CurveProcess", "context_scale"]
+__all__ = ["CurvePrior", "CurveProcess", "context_scale", "log_uniform"]
 
 JITTER = 1e-4
 """Relative variance added to kernels, which single precision needs."""
@@ -58,7 +58,7 @@ def _component(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, "po
     """A stationary kernel, possibly with a period."""
     length_key, scale_key, kind_key, period_key, shape_key = jax.random.split(key, 5)
     gap = jnp.abs(x[:, None] - x)
-    length = _log_uniform(length_key, 0.04, 4.0)
+    length = log_uniform(length_key, 0.04, 4.0)
     distance = gap / length
     kinds = jnp.stack(
         [
@@ -71,9 +71,9 @@ def _component(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, "po
     )
     # A fourth of all components repeat themselves, exactly or nearly so.
     kind = jax.random.choice(kind_key, 6, p=jnp.array([0.25, 0.1, 0.1, 0.2, 0.1, 0.25]))
-    period, roughness = _log_uniform(period_key, 0.15, 3.0), _log_uniform(shape_key, 0.4, 3.0)
+    period, roughness = log_uniform(period_key, 0.15, 3.0), log_uniform(shape_key, 0.4, 3.0)
     repeating = jnp.exp(-2 * (jnp.sin(jnp.pi * gap / period) / roughness) ** 2 - 0.5 * (gap / (8 * jnp.sqrt(length))) ** 2)
-    return _log_uniform(scale_key, 0.3, 1.5) ** 2 * jnp.where(kind == 5, repeating, kinds[jnp.minimum(kind, 4)])
+    return log_uniform(scale_key, 0.3, 1.5) ** 2 * jnp.where(kind == 5, repeating, kinds[jnp.minimum(kind, 4)])
 
 
 def _warp(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " point"]:
@@ -93,7 +93,7 @@ def _trend(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " point
 def _noise(x: Float[Array, " point"], key: PRNGKeyArray) -> Float[Array, " point"]:
     """Noise relative to the curve's deviation; it changes along a fourth of all curves, and a fifth have outliers."""
     level_key, kind_key, draw_key, tail_key, place_key = jax.random.split(key, 5)
-    level = _log_uniform(level_key, 0.01, 1.0)
+    level = log_uniform(level_key, 0.01, 1.0)
     changing, outlying = jax.random.uniform(kind_key, (2,)) < jnp.array([0.25, 0.2])
     slope, place = jax.random.normal(place_key, (2,))
     growth = jnp.where(changing, jnp.exp(jnp.tanh(slope * (x - place))), 1)
@@ -154,5 +154,6 @@ def _order(
     return jnp.argsort(jnp.where(unused, jnp.inf, jnp.select([kind == 0, kind == 1], [shuffled, forecast], gap)))
 
 
-def _log_uniform(key: PRNGKeyArray, low: float, high: float) -> Float[Array, ""]:
-    return jnp.exp(jax.random.uniform(key, minval=jnp.log(low), maxval=jnp.log(high)))
+def log_uniform(key: PRNGKeyArray, low: float, high: float, shape: tuple[int, ...] = ()) -> Float[Array, "*shape"]:
+    """Numbers of any order of magnitude within the bounds."""
+    return jnp.exp(jax.random.uniform(key, shape, minval=jnp.log(low), maxval=jnp.log(high)))

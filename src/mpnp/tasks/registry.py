@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from mpnp.datasets.prepared import OWN, SHAPES, image_shape
 from mpnp.errors import InputError, unknown_name
-from mpnp.tasks.protocol import CURVE_POINTS, FUNCTION_POINTS, FUNCTION_RANGE, IMAGE_POINTS, IMAGE_RANGE
+from mpnp.tasks.protocol import (
+    CURVE_POINTS,
+    FUNCTION_POINTS,
+    FUNCTION_RANGE,
+    IMAGE_POINTS,
+    IMAGE_RANGE,
+    MOST_SURFACE_INPUTS,
+)
 
 if TYPE_CHECKING:
     import mpnp.tasks.base
@@ -30,6 +37,7 @@ __all__ = [
     "import_family",
     "is_scaled_by_context",
     "is_own_family",
+    "reads_fewer_inputs",
     "require_trainable",
     "task_dims",
     "task_reach",
@@ -55,6 +63,8 @@ class TaskEntry:
     """Lowest and highest input, and the points of the largest task."""
     scaled_by_context: bool = False
     """Whether outputs are standardised by the context, so that a model can read curves in any units."""
+    fewer_inputs: bool = False
+    """Whether functions of fewer inputs are among the tasks, with the others at 0."""
 
     @functools.cached_property
     def family(self) -> "mpnp.tasks.base.AbstractTaskFamily":
@@ -134,6 +144,13 @@ TASKS: dict[str, TaskEntry] = {
         (*FUNCTION_RANGE, CURVE_POINTS),
         scaled_by_context=True,
     ),
+    "surfaces": TaskEntry(
+        _make(_made_by, "mpnp.tasks.surfaces:SurfacePrior"),
+        (MOST_SURFACE_INPUTS, 1),
+        "functions of one to six inputs, of all kinds and noises",
+        FUNCTION_REACH,
+        fewer_inputs=True,
+    ),
     "predation": TaskEntry(_predation, (1, 2), "predators and prey with random rates, shocks and errors"),
     "predation-targets": TaskEntry(
         _make(_predation, targets_only=True), (1, 2), "the same, but only points to be predicted count in training"
@@ -198,6 +215,11 @@ def task_reach(name: str) -> tuple[float, float, int]:
 def is_scaled_by_context(name: str) -> bool:
     """Whether the tasks of that name have outputs standardised by their context."""
     return name in TASKS and TASKS[name].scaled_by_context
+
+
+def reads_fewer_inputs(name: str) -> bool:
+    """Whether a model of the tasks of that name also reads functions of fewer inputs, with the others at 0."""
+    return name in TASKS and TASKS[name].fewer_inputs
 
 
 def require_trainable(name: str) -> None:

@@ -13,6 +13,7 @@ from mpnp.bayesopt.acquisition import find_acquisition, stable
 from mpnp.bayesopt.blend import Blend
 from mpnp.bayesopt.climbing import climb, worth
 from mpnp.bayesopt.history import History
+from mpnp.bayesopt.opening import Opening
 from mpnp.bayesopt.registry import AUTO, find_strategy
 from mpnp.bayesopt.resampling_surrogate import ResamplingSurrogate
 from mpnp.bayesopt.space import OutputScale, candidate_points
@@ -28,7 +29,7 @@ from mpnp.tables.curves import Curves
 
 __all__ = ["AbstractBelief", "StandardisedReader", "OfStudies", "StudyUnits", "find_belief", "suggest_in_units"]
 
-NUM_FIRST = 3
+NUM_FIRST = 5
 """Configurations of past studies that begin a study."""
 
 BEYOND = 0.2
@@ -126,11 +127,9 @@ class OfStudies(AbstractBelief):
     """
 
     def __init__(
-        self, units: StudyUnits, members: Sequence[AbstractSurrogate], acquisition: str, first: Places | None = None
+        self, units: StudyUnits, members: Sequence[AbstractSurrogate], acquisition: str, opening: Opening | None = None
     ) -> None:
-        self.units, self.members, self.acquisition = units, members, stable(acquisition)
-        self.first = np.zeros((0, len(units.columns))) if first is None else first
-        """Points that begin a study, as the surrogates read them."""
+        self.units, self.members, self.acquisition, self.opening = units, members, stable(acquisition), opening
 
     def num_startup(self, space: Space) -> int:
         return 0
@@ -139,10 +138,21 @@ class OfStudies(AbstractBelief):
         self.units.require(space)
 
     def suggest(self, space: Space, history: History, seed: int) -> Float[np.ndarray, " column"]:
-        if len(history.known) < len(self.first):
-            unit = space.snap(np.clip(space.box.to_unit(self.units.places(self.first)), 0, 1))
-            return unit[int(np.argmax(history.allowed(unit, history.admissible(unit))))]
+        if self.opening is not None and len(history.known) < min(NUM_FIRST, len(self.opening.points)):
+            return self._open(self.opening, space, history)
         return suggest_in_units(self.units, self.members, self.acquisition, space, history, seed)
+
+    def _open(self, opening: Opening, space: Space, history: History) -> Float[np.ndarray, " column"]:
+        """The next of the first configurations."""
+        units, box = self.units, space.box
+
+        def nearest(inputs: Places) -> Places:
+            return space.snap(np.clip(box.to_unit(units.places(inputs)), 0, 1))
+
+        unit = nearest(opening.points)
+        x, pending = (units.inputs(box.from_unit(part)) for part in (history.x, history.pending))
+        allowed = history.allowed(unit, history.admissible(unit))
+        return nearest(opening.suggest(x, units.costs(history.y), pending, allowed)[None])[0]
 
 
 def suggest_in_units(
@@ -187,7 +197,7 @@ def find_belief(model: Any, acquisition: str, past: Curves | None = None) -> Abs
         return model
     if past is not None and model == AUTO:
         process = _process(past, units := StudyUnits.of_curves(past))
-        return OfStudies(units, [process], acquisition, process.portfolio(NUM_FIRST))
+        return OfStudies(units, [process], acquisition, Opening(process))
     strategy = find_strategy(model, acquisition)
     if isinstance(strategy, ModelBased) and isinstance(strategy.surrogate, ResamplingSurrogate):
         card = strategy.surrogate.model.card
@@ -196,7 +206,7 @@ def find_belief(model: Any, acquisition: str, past: Curves | None = None) -> Abs
             if past is None:
                 return OfStudies(units, [strategy.surrogate], acquisition)
             process = _process(past, units)
-            return OfStudies(units, [strategy.surrogate, process], acquisition, process.portfolio(NUM_FIRST))
+            return OfStudies(units, [strategy.surrogate, process], acquisition, Opening(process))
     if past is not None:
         raise InputError("only the default model, or a model fitted to past studies, can learn from past_studies")
     return StandardisedReader(strategy)
