@@ -1,4 +1,4 @@
-"""Martingale posteriors, with functional uncertainty from generated representations of unseen data: MPNP, MPANP, MPTNP and MPSTNP."""
+"""Martingale posteriors, with functional uncertainty from generated representations of unseen data: MPNP, MPANP and others."""
 
 import abc
 import dataclasses
