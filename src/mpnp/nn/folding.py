@@ -5,6 +5,7 @@ A period is believed as far as such averages predict each observation from the o
 a network need not discover by training that functions may repeat; only differences of inputs matter.
 """
 
+import functools
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -125,11 +126,11 @@ def summarise(parts: Sequence[Folded]) -> Float[Array, "*batch target feature"]:
     Mean and standard deviation over frequencies of the averages, the logarithm of their mass, the largest weight of a
     frequency, and the largest evidence per point.
     """
-    total, mass = sum(part.total for part in parts), sum(part.mass for part in parts)
-    support, count = sum(part.evidence for part in parts), sum(part.count for part in parts)
+    union: Folded = jax.tree.map(lambda *leaves: functools.reduce(jnp.add, leaves), *parts)
+    mass, support, count = union.mass, union.evidence, union.count
     belief = jax.nn.softmax(support, axis=-1)
     share = belief[..., None, None]
-    average = _mean(jnp.asarray(total), jnp.asarray(mass))
+    average = _mean(union.total, mass)
     mean = jnp.sum(share * average, axis=-3)
     deviation = jnp.sqrt(jnp.sum(share * (average - mean[..., None, :, :]) ** 2, axis=-3) + SMALLEST_VARIANCE)
     neighbours = jnp.log(jnp.sum(share[..., 0] * mass, axis=-2) + PRIOR_MASS)
