@@ -4,13 +4,14 @@
     python benchmarks/pretrained.py --draw-only
 
 Needs the records of `mpnp reproduce regression` and `images`; a model whose run is gone is trained again. An existing model is
-kept, unless the campaign's is better on validation tasks; that of digits was trained longer (docs/images.md). The
-table goes to `results/pretrained`.
+kept, unless the campaign's is better on validation tasks; that of digits was trained longer (docs/images.md). Tables go to
+`results/pretrained` and, of models that do not come with the package, to `results/weights`.
 """
 
 import argparse
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from release import release
@@ -27,7 +28,9 @@ from mpnp.training.rundir import PRETRAINED, RunDirectory
 
 RELEASED = {**dict.fromkeys(REGRESSION_TASKS, ("cnp", "mpnp", "canp", "mpanp")), "mnist": ("mpanp",)}
 """Models by training task."""
-TABLE = Path(__file__).parents[1] / "results" / "pretrained" / "table.md"
+RESULTS = Path(__file__).parents[1] / "results"
+TABLE = RESULTS / "pretrained" / "table.md"
+WEIGHTS = RESULTS / "weights"
 
 
 def main() -> None:
@@ -45,9 +48,13 @@ def main() -> None:
     for line in lines:
         for directory in campaign.trained([line]).values():
             _release(directory, _folder(line), campaign.effort(line))
-    table = tabulate(campaign)
-    write_atomically(TABLE, lambda file: file.write(table.encode()))
-    print(table)
+    lines = {_folder(line): line for line in _lines(campaign, list(RELEASED)) if _folder(line).exists()}
+    others = sorted(path for path in PRETRAINED.iterdir() if path.is_dir() and path not in lines)
+    beside = sorted(path for path in WEIGHTS.iterdir() if path.is_dir())
+    for path, folders in ((TABLE, [*lines, *others]), (WEIGHTS / "table.md", beside)):
+        table = tabulate(campaign, folders, lines)
+        write_atomically(path, lambda file, table=table: file.write(table.encode()))
+        print(table)
 
 
 def _lines(campaign: Campaign, tasks: list[str]) -> list[ExperimentRow]:
@@ -78,13 +85,11 @@ def _validation(directory: Path) -> float:
     return max((row["task"] for row in RunDirectory(directory).learning_curve()), default=float("-inf"))
 
 
-def tabulate(campaign: Campaign) -> str:
+def tabulate(campaign: Campaign, folders: Sequence[Path], lines: Mapping[Path, ExperimentRow]) -> str:
     """One row per model: cost, scores on its card, and score of the same weights in single precision."""
     header = ["name", "parameters", "MB", "steps", "CPU-s", "target log-likelihood", "in single precision", "CRPS"]
     header += ["90% band covers", "test tasks"]
-    lines = {_folder(line): line for line in _lines(campaign, list(RELEASED)) if _folder(line).exists()}
-    others = sorted(path for path in PRETRAINED.iterdir() if path.is_dir() and path not in lines)
-    return markdown(header, [_cells(campaign, folder, lines.get(folder)) for folder in [*lines, *others]])
+    return markdown(header, [_cells(campaign, folder, lines.get(folder)) for folder in folders])
 
 
 def _cells(campaign: Campaign, folder: Path, line: ExperimentRow | None) -> list[str]:
