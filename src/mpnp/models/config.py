@@ -27,7 +27,7 @@ class ModelSettings:
     decoder_depth: int = option(3, "hidden layers of the decoder", most=DEEPEST)
     num_layers: int = option(4, "layers of a transformer (tnp, ltnp, mptnp, stnp, mpstnp)", most=DEEPEST)
     layer_width: int = option(64, "width of a transformer's layers (the same)", most=WIDEST)
-    num_periods: int = option(80, "candidate periods along each input (stnp, mpstnp)", most=10_000)
+    num_periods: int = option(320, "candidate periods along each input (stnp, mpstnp)", most=10_000)
     num_heads: int = option(8, "attention heads; must divide the width")
     num_pseudo: int = option(10, "pseudo context points per sample (martingale models)", most=10_000)
     noise_correlation: float = option(0.0, "correlation of the noise of pseudo points within one sample, 0 to 1 (mpnp, mpanp)")
