@@ -7,6 +7,7 @@ import pytest
 
 from helpers.exact_process import NOISE, exact_model, kernel
 from helpers.fitted_models import fitted
+from mpnp.errors import RunError
 from mpnp.inference.card import ModelCard
 from mpnp.inference.functions import find_imagined
 from mpnp.inference.placement import MOST_VALUES, Placement
@@ -67,6 +68,24 @@ def test_a_union_has_both_grids_if_there_are_two():
     one, other = (Placement.learn(daily_curves()), Placement((HOURS + 1,), (True,)))
     np.testing.assert_array_equal(one.union(other).grids[0], np.arange(24.0))
     assert one.union(other).fixed == (False,) and one.union(Placement.anywhere(1)).grids == (None,)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"grids": [[0.0, float("nan")]], "fixed": [False]},
+        {"grids": [[]], "fixed": [False]},
+        {"grids": [list(range(100_000))], "fixed": [False]},
+        {"grids": [None, None], "fixed": [False]},
+        {"grids": "none", "fixed": [False]},
+        {"grids": [None]},
+    ],
+)
+def test_a_damaged_placement_is_refused(content):
+    card = fitted("cnp", daily_curves()).card.to_json()
+    card["seen"]["placement"] = content
+    with pytest.raises(RunError, match="card is damaged or incomplete"):
+        ModelCard.from_json(card, "card")
 
 
 def test_places_are_those_of_the_grid_that_the_context_lacks_each_at_most_once():
