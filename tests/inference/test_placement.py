@@ -17,14 +17,15 @@ from mpnp.tables.curves import Curves
 HOURS = np.arange(0.0, 24, 2)
 
 
-def daily_curves(num_curves: int = 8, num_hours: int = 7, sites: int = 0) -> Curves:
+def daily_curves(num_curves: int = 8, num_hours: int = 7, sites: int = 0, outputs: int = 1) -> Curves:
     """Curves at some hours of a grid, perhaps each at one of some sites."""
     rng = np.random.default_rng(0)
     pairs = []
     for number in range(num_curves):
         hour = np.sort(rng.permutation(HOURS)[:num_hours])
         site = np.full((num_hours, 1), 10.0 * (number % sites)) if sites else np.zeros((num_hours, 0))
-        pairs.append((np.hstack([hour[:, None], site]), np.sin(hour / 4) + rng.normal(0, 0.1, num_hours)))
+        values = np.sin(hour / 4)[:, None] + rng.normal(0, 0.1, (num_hours, outputs))
+        pairs.append((np.hstack([hour[:, None], site]), values))
     return Curves.from_pairs(pairs)
 
 
@@ -170,6 +171,14 @@ def test_an_observation_is_the_imagined_one_where_there_is_one_and_is_used_once(
     assert (observed[:, 0] != observed[:, 1]).all()
     nothing = find_imagined(np.ones((2, 3, 1)), np.ones((2, 3, 1)), np.zeros((4, 1)))
     assert np.isnan(nothing).all() and nothing.shape == (2, 4, 1)
+
+
+def test_each_output_has_its_imagined_observation():
+    curves = daily_curves(outputs=2)
+    posterior = fitted("canp", curves).condition(HOURS[:5], curves.y[:5])
+    alone, together = (posterior.sample(HOURS[rows], 3, seed=1, noise=True) for rows in ([8], [6, 8]))
+    assert together.shape == (3, 2, 2)
+    np.testing.assert_array_equal(alone[:, 0], together[:, 1])
 
 
 def in_context(model, context):
