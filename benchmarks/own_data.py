@@ -3,13 +3,15 @@
     python benchmarks/own_data.py                        what has no record yet, with the default fit (five minutes each)
     python benchmarks/own_data.py --max-minutes 0.5      the same with a tenth of the time
     python benchmarks/own_data.py --sets pigs --steps 400 --label short
-    python benchmarks/own_data.py --runs DIRECTORY       keep unfinished fits there, so that the same command continues them
+    python benchmarks/own_data.py --runs DIRECTORY       keep fits there: one that was interrupted continues, and one that is
+                                                         finished is judged anew, next to the rivals of today, without training
 
 A quarter of the tasks, drawn with a fixed seed, is held out for the scores; the scales, the stopping and the choice of a
 forecaster use the other tasks only. Each set and label has one record in results/own-data, with seed, budget and commit.
 """
 
 import argparse
+import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,10 +21,12 @@ import numpy as np
 from own_data_sets import SETS, DataSet
 
 from mpnp.inference.assess import Cut, HeldOut, cut_curves, outcomes, score_outputs
-from mpnp.inference.describe import held_out
+from mpnp.inference.card import TrainingDomain
+from mpnp.inference.describe import held_out, judge
+from mpnp.inference.files import CARD
 from mpnp.inference.fit import FitOptions, fit_curves, has_unfinished_fit, resume_fit
 from mpnp.inference.leaderboard import NETWORK, rank
-from mpnp.inference.model import FittedModel
+from mpnp.inference.model import FittedModel, load
 from mpnp.inference.prediction import Prediction
 from mpnp.io.compile_cache import keep_compiled_programs
 from mpnp.io.files import environment, read_json, write_atomically, write_json
@@ -63,12 +67,12 @@ def main() -> None:
 
 
 def measure(name: str, data: DataSet, options: FitOptions, out: Path | None) -> dict[str, Any]:
-    """The record of one data set, whose fit may continue from where it was interrupted."""
+    """The record of one data set. Its fit continues from where it was interrupted, and is judged anew if it is finished."""
     curves = data.curves()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = resume_fit(out) if out is not None and has_unfinished_fit(out) else fit_curves(curves, options, out=out)
         table = CurveDataset(curves, options.context, options.validation, options.test, options.seed)
+        model = obtain(table, options, out)
         cuts = cut_curves(
             table.parts["test"], options.context, max_rows=model.card.seen.largest_context + 1, num_cuts=1, seed=SEED
         )
@@ -87,6 +91,17 @@ def measure(name: str, data: DataSet, options: FitOptions, out: Path | None) -> 
         "model": model.card.model,
         "environment": environment(),
     }
+
+
+def obtain(table: CurveDataset, options: FitOptions, out: Path | None) -> FittedModel:
+    """The fitted model: a new one, or what there is of it in `out`."""
+    if out is not None and has_unfinished_fit(out):
+        return resume_fit(out)
+    if out is not None and (out / CARD).exists():
+        model = load(out)
+        seen = TrainingDomain.learn(table.parts["train"], model.card.seen.largest_context)
+        return judge(FittedModel(model.network, dataclasses.replace(model.card, seen=seen)), table, options, print)
+    return fit_curves(table.curves, options, out=out)
 
 
 def rank_by_crps(model: FittedModel, test: HeldOut) -> dict[str, Any]:

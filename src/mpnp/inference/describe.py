@@ -24,18 +24,24 @@ from mpnp.tables.storage import load_dataset
 from mpnp.training import checkpoint
 from mpnp.training.rundir import RunDirectory, load_core, load_model
 
-__all__ = ["describe_run", "held_out"]
+__all__ = ["describe_run", "held_out", "judge"]
 
 
 def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) -> FittedModel:
     """The best network of a run, with all that its card says. `tell` hears what is being done."""
     table, options = load_dataset(RunDirectory(directory).table), FitOptions(**plan.options)
+    candidates = _candidates(directory, table, plan)
+    validation = held_out(table, "validation", options.held_out_contexts)
+    return judge(_best(candidates, validation) if validation.cuts else candidates[0], table, options, tell)
+
+
+def judge(model: FittedModel, table: CurveDataset, options: FitOptions, tell: Callable[[str], None]) -> FittedModel:
+    """The model, recalibrated and scored next to its rivals on held-out curves, whatever its card said of both before."""
     validation, test = (held_out(table, part, options.held_out_contexts) for part in ("validation", "test"))
     tell(f"scoring the network on {len(validation.cuts):,} validation and {len(test.cuts):,} test contexts")
-    candidates = _candidates(directory, table, plan)
     if not validation.cuts:
-        return candidates[0]
-    model, compared = _best(candidates, validation)
+        return model
+    model = model.uncalibrated()
     columns = model.card.columns
     calibration, report, answers = calibrate_if_better(columns, model.answer_cuts(validation.cuts), validation.cuts)
     model = model.calibrated(calibration)
@@ -53,10 +59,8 @@ def describe_run(directory: Path, plan: FitPlan, tell: Callable[[str], None]) ->
     if others:
         tell("scoring all forecasters on the same contexts")
         scores["leaderboard"] = compete(columns, others, validation, test, skipped, (answers, tested)).to_json()
-    about = {**model.card.about, **compared, **scores}
-    return FittedModel(
-        model.network, dataclasses.replace(model.card, reference=_reference(model, validation), about=about), rivals
-    )
+    card = dataclasses.replace(model.card, reference=_reference(model, validation), about=model.card.about | scores)
+    return FittedModel(model.network, card, rivals)
 
 
 def _candidates(directory: Path, table: CurveDataset, plan: FitPlan) -> list[FittedModel]:
@@ -71,16 +75,17 @@ def _candidates(directory: Path, table: CurveDataset, plan: FitPlan) -> list[Fit
     return candidates
 
 
-def _best(candidates: Sequence[FittedModel], validation: HeldOut) -> tuple[FittedModel, dict[str, Any]]:
-    """The candidate that predicts held-out curves best, and all scores for its card if there are several."""
+def _best(candidates: Sequence[FittedModel], validation: HeldOut) -> FittedModel:
+    """The candidate that predicts held-out curves best, with all scores in its card if there are several."""
     if len(candidates) == 1:
-        return candidates[0], {}
+        return candidates[0]
     scores = [candidate.mean_log_prob(validation.cuts) for candidate in candidates]
     rows = [
         {"model": model.card.model, "step": model.card.about["progress"]["best_step"], "log_likelihood": score}
         for model, score in zip(candidates, scores, strict=True)
     ]
-    return candidates[int(np.argmax(scores))], {"candidates": rows}
+    best = candidates[int(np.argmax(scores))]
+    return FittedModel(best.network, dataclasses.replace(best.card, about=best.card.about | {"candidates": rows}))
 
 
 def _card(directory: Path, table: CurveDataset, plan: FitPlan, name: str, header: dict[str, Any]) -> ModelCard:
