@@ -96,6 +96,16 @@ def test_regions_of_failures_are_avoided():
     assert optimizer.best.y < -0.85
 
 
+def test_a_search_learns_which_half_of_the_box_fails():
+    optimizer, num_failed = Optimizer("gp", [(0, 1)] * 2, seed=1), 0
+    for _ in range(20):
+        x = optimizer.ask()
+        failed = x[0] > 0.5
+        num_failed += failed
+        optimizer.tell(x, None if failed else (x[0] - 0.3) ** 2 + (x[1] - 0.6) ** 2)
+    assert num_failed <= 7 and optimizer.best.y < 1e-5
+
+
 def test_failures_that_come_at_random_exclude_little():
     rng = np.random.default_rng(0)
     points = rng.random((40, 2))

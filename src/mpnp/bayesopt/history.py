@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float
 
-from mpnp.bayesopt.feasibility import admits, success_probability
+from mpnp.bayesopt.feasibility import admits, log_success_probability
 from mpnp.bayesopt.space import same_point
 
 __all__ = ["History", "Snap", "anywhere"]
@@ -60,9 +60,9 @@ class History:
         beside = (np.abs(points[:, None] - self.pending) <= APART).all(axis=-1).any(axis=-1)
         return self.unknown(points) & ~beside & admits(points, self.x, self.failed)
 
-    def success_probability(self, points: Points) -> Float[np.ndarray, " point"]:
-        """Probability that evaluations there succeed."""
-        return success_probability(points, self.x, self.failed)
+    def log_success_probability(self, points: Points) -> Float[np.ndarray, " point"]:
+        """Logarithm of the probability that evaluations there succeed."""
+        return log_success_probability(points, self.x, self.failed)
 
     def uncrowded(self, points: Points) -> Bool[np.ndarray, " point"]:
         """Mask of admissible points with few evaluations around."""

@@ -65,7 +65,7 @@ class ProcessSearch(AbstractStrategy):
         """Maximise the expected improvement where an evaluation may fail: its product with the probability of success."""
 
         def score(points: Points) -> Float[np.ndarray, " point"]:
-            return self._score(process, points, seed) + np.log(history.success_probability(points))
+            return self._score(process, points, seed) + history.log_success_probability(points)
 
         scores = worth(score(candidates), history.allowed(candidates, history.admissible(candidates)))
         polished = snap(np.stack([_polish(process, start) for start in candidates[np.argsort(-scores)[:NUM_POLISHED]]]))
