@@ -2,13 +2,14 @@
 
     python benchmarks/joint.py --tasks 200          what the records lack; then the table
 
-Tasks are those of `benchmarks/functionals.py` on RBF. Packaged weights are used where there are some. The others are trained by
+Tasks are those of `benchmarks/functionals.py` on RBF. Packaged weights are used where there are some, else those of the run
+`results/weights/<model>-rbf`, else those of a run of your own:
 
     for model in np bnp anp banp; do
         mpnp train --model $model --task rbf --recipe fast --steps 1500 --out runs/joint/$model
     done
 
-and left out as long as they are not. One record per model in `results/joint`, with the densities of each task.
+Models without weights are left out. One record per model in `results/joint`, with the densities of each task.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from mpnp.reproduce.tables import markdown
 from mpnp.training.rundir import PRETRAINED, RunDirectory
 
 RESULTS = Path(__file__).parents[1] / "results" / "joint"
+WEIGHTS = RESULTS.parent / "weights"
 RUNS = Path("runs/joint")
 MODELS = ("cnp", "np", "bnp", "mpnp", "canp", "anp", "banp", "mpanp", "tnp")
 """The paper's eight models and the transformer."""
@@ -61,7 +63,7 @@ def main() -> None:
 
 def find_weights(name: str) -> Path | None:
     """The packaged model, or the run, of this name."""
-    for path in (PRETRAINED / name, PRETRAINED / f"{name}-rbf", RUNS / name):
+    for path in (PRETRAINED / name, PRETRAINED / f"{name}-rbf", WEIGHTS / f"{name}-rbf", RUNS / name):
         if path.is_dir():
             return path
     return None

@@ -21,10 +21,10 @@ from matplotlib.figure import Figure
 from scipy.special import ndtr
 from weather_rivals import Climatology, Covariance, LearntGaussianProcess, Normal, Persistence, fitted_gaussian_process
 
+from mpnp.inference.draws import Draws
 from mpnp.inference.fit import FitOptions, fit_curves, has_unfinished_fit, resume_fit
 from mpnp.inference.leaderboard import NETWORK
 from mpnp.inference.model import FittedModel, load
-from mpnp.inference.posterior import Draws
 from mpnp.io.files import environment, read_json, write_atomically, write_json
 from mpnp.plotting.style import BAND, STYLE, save_figure
 from mpnp.reproduce.tables import markdown

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mpnp.errors import DivergedError, InputError, MpnpError, RunError
     from mpnp.inference.budget import FewStepsWarning
+    from mpnp.inference.draws import Draws
     from mpnp.inference.estimator import NeuralProcessRegressor
     from mpnp.inference.fit import FewTasksWarning
     from mpnp.inference.fit_options import FitOptions
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
         MissingContextWarning,
         OutsideRangeWarning,
     )
-    from mpnp.inference.posterior import Draws, Posterior
+    from mpnp.inference.posterior import Posterior
     from mpnp.inference.predictor import Predictor
     from mpnp.io.compile_cache import keep_compiled_programs
     from mpnp.models.build import build, num_parameters
@@ -78,7 +79,8 @@ _MODULES = {
     "mpnp.inference.fit_options": ("FitOptions",),
     "mpnp.inference.model": ("FittedModel", "load"),
     "mpnp.inference.ood": ("ImplausibleContextWarning", "LargeContextWarning", "MissingContextWarning", "OutsideRangeWarning"),
-    "mpnp.inference.posterior": ("Draws", "Posterior"),
+    "mpnp.inference.draws": ("Draws",),
+    "mpnp.inference.posterior": ("Posterior",),
     "mpnp.inference.predictor": ("Predictor",),
     "mpnp.io.compile_cache": ("keep_compiled_programs",),
     "mpnp.models.build": ("build", "num_parameters"),

@@ -7,6 +7,7 @@ import pytest
 
 from helpers.exact_process import NOISE, exact_model, kernel
 from helpers.fitted_models import fitted
+from mpnp.errors import RunError
 from mpnp.inference.card import ModelCard
 from mpnp.inference.functions import find_imagined
 from mpnp.inference.placement import MOST_VALUES, Placement
@@ -16,14 +17,15 @@ from mpnp.tables.curves import Curves
 HOURS = np.arange(0.0, 24, 2)
 
 
-def daily_curves(num_curves: int = 8, num_hours: int = 7, sites: int = 0) -> Curves:
+def daily_curves(num_curves: int = 8, num_hours: int = 7, sites: int = 0, outputs: int = 1) -> Curves:
     """Curves at some hours of a grid, perhaps each at one of some sites."""
     rng = np.random.default_rng(0)
     pairs = []
     for number in range(num_curves):
         hour = np.sort(rng.permutation(HOURS)[:num_hours])
         site = np.full((num_hours, 1), 10.0 * (number % sites)) if sites else np.zeros((num_hours, 0))
-        pairs.append((np.hstack([hour[:, None], site]), np.sin(hour / 4) + rng.normal(0, 0.1, num_hours)))
+        values = np.sin(hour / 4)[:, None] + rng.normal(0, 0.1, (num_hours, outputs))
+        pairs.append((np.hstack([hour[:, None], site]), values))
     return Curves.from_pairs(pairs)
 
 
@@ -67,6 +69,24 @@ def test_a_union_has_both_grids_if_there_are_two():
     one, other = (Placement.learn(daily_curves()), Placement((HOURS + 1,), (True,)))
     np.testing.assert_array_equal(one.union(other).grids[0], np.arange(24.0))
     assert one.union(other).fixed == (False,) and one.union(Placement.anywhere(1)).grids == (None,)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"grids": [[0.0, float("nan")]], "fixed": [False]},
+        {"grids": [[]], "fixed": [False]},
+        {"grids": [list(range(100_000))], "fixed": [False]},
+        {"grids": [None, None], "fixed": [False]},
+        {"grids": "none", "fixed": [False]},
+        {"grids": [None]},
+    ],
+)
+def test_a_damaged_placement_is_refused(content):
+    card = fitted("cnp", daily_curves()).card.to_json()
+    card["seen"]["placement"] = content
+    with pytest.raises(RunError, match="card is damaged or incomplete"):
+        ModelCard.from_json(card, "card")
 
 
 def test_places_are_those_of_the_grid_that_the_context_lacks_each_at_most_once():
@@ -151,6 +171,14 @@ def test_an_observation_is_the_imagined_one_where_there_is_one_and_is_used_once(
     assert (observed[:, 0] != observed[:, 1]).all()
     nothing = find_imagined(np.ones((2, 3, 1)), np.ones((2, 3, 1)), np.zeros((4, 1)))
     assert np.isnan(nothing).all() and nothing.shape == (2, 4, 1)
+
+
+def test_each_output_has_its_imagined_observation():
+    curves = daily_curves(outputs=2)
+    posterior = fitted("canp", curves).condition(HOURS[:5], curves.y[:5])
+    alone, together = (posterior.sample(HOURS[rows], 3, seed=1, noise=True) for rows in ([8], [6, 8]))
+    assert together.shape == (3, 2, 2)
+    np.testing.assert_array_equal(alone[:, 0], together[:, 1])
 
 
 def in_context(model, context):

@@ -279,6 +279,28 @@ def test_a_user_may_say_where_future_observations_lie():
         posterior.sample(GRID, 2, num_future=5, future_inputs=lambda rng, num: np.ones(num - 1))
 
 
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda rng, num: np.full(num, np.nan), "what future_inputs returned must be finite"),
+        (lambda rng, num: "soon", "what future_inputs returned must hold numbers"),
+    ],
+)
+def test_future_inputs_that_are_none_are_refused(returned, words):
+    posterior = fitted("canp", CURVES).condition(*CURVES.pair(3))
+    with pytest.raises(InputError, match=words):
+        posterior.sample(GRID, 2, num_future=5, future_inputs=returned)
+
+
+def test_questions_without_rows_or_a_future_are_refused():
+    posterior = fitted("mpnp", CURVES).condition(*CURVES.pair(3))
+    for draw in (posterior.sample, posterior.between_std, lambda x: posterior.functional(max, x)):
+        with pytest.raises(InputError, match="there are no rows to draw functions at"):
+            draw([])
+    with pytest.raises(InputError, match="belong to method='resample'"):
+        posterior.sample(GRID, 2, method="generate", num_future=5)
+
+
 @pytest.mark.parametrize("num_future", [0, -1, 10_000])
 def test_too_few_or_too_many_future_observations_are_refused(num_future):
     posterior = fitted("canp", CURVES).condition(*CURVES.pair(3))

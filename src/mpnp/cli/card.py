@@ -20,8 +20,8 @@ def card_table(card: "ModelCard") -> str:
     """What a model reads and predicts, how it was trained, and its scores."""
     about, seen, columns = card.about, card.seen, card.columns
     ranges = ", ".join(
-        f"{column.name} {column.encoder.show(low)} to {column.encoder.show(high)}"
-        for column, low, high in zip(columns.input_columns, seen.low, seen.high, strict=True)
+        f"{column.name} {column.encoder.show(low)} to {column.encoder.show(high)}{place}"
+        for column, low, high, place in zip(columns.input_columns, seen.low, seen.high, seen.placement.describe(), strict=True)
     )
     rows = [
         ["model", card.model],

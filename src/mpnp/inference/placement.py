@@ -58,13 +58,21 @@ class Placement:
         return Placement(tuple(grids), self.fixed)
 
     def union(self, other: "Placement") -> "Placement":
-        """The placement of both sets of curves: on both grids, if both have one."""
-        grids = (
-            None if one is None or another is None else np.union1d(one, another)
-            for one, another in zip(self.grids, other.grids, strict=True)
-        )
+        """The placement of both sets of curves together."""
+        grids = (_join_grids(one, another) for one, another in zip(self.grids, other.grids, strict=True))
         fixed = (one and another for one, another in zip(self.fixed, other.fixed, strict=True))
         return Placement(tuple(grids), tuple(fixed))
+
+    def describe(self) -> list[str]:
+        """What a card says about each input after its range.
+
+        >>> Placement((np.arange(24.0), None, None), (False, True, False)).describe()
+        [' on a grid of 24', ' fixed in each curve', '']
+        """
+        return [
+            " fixed in each curve" if same else "" if grid is None else f" on a grid of {len(grid)}"
+            for grid, same in zip(self.grids, self.fixed, strict=True)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """As lists; an input without a grid has null."""
@@ -75,13 +83,20 @@ class Placement:
         """From what `to_json` made; cards of older versions have none."""
         if content is None:
             return Placement.anywhere(num_inputs)
-        grids = tuple(None if grid is None else np.asarray(grid, float) for grid in content["grids"])
+        grids = tuple(None if grid is None else np.unique(np.asarray(grid, float)) for grid in content["grids"])
         placement = Placement(grids, tuple(bool(same) for same in content["fixed"]))
         if {len(placement.grids), len(placement.fixed)} != {num_inputs}:
             raise ValueError("the placement does not have one entry per input")
-        if not all(grid.ndim == 1 and np.isfinite(grid).all() and grid.size for grid in grids if grid is not None):
-            raise ValueError("a grid is not a list of finite numbers")
+        if not all(1 <= len(grid) <= MOST_VALUES and np.isfinite(grid).all() for grid in grids if grid is not None):
+            raise ValueError(f"a grid is not a list of up to {MOST_VALUES} finite numbers")
         return placement
+
+
+def _join_grids(one: Values | None, other: Values | None) -> Values | None:
+    """The values of both grids, if there are two and they do not have too many."""
+    if one is None or other is None or len(joint := np.union1d(one, other)) > MOST_VALUES:
+        return None
+    return joint
 
 
 def _is_fixed(values: Float[np.ndarray, " row"], starts: Int[np.ndarray, " curve"], curve: Int[np.ndarray, " row"]) -> bool:

@@ -1,6 +1,5 @@
 """The posterior of one function, in the user's units."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -10,6 +9,7 @@ from jaxtyping import Float
 
 from mpnp.errors import InputError, show, unknown_name
 from mpnp.inference.card import ModelCard
+from mpnp.inference.draws import Draws
 from mpnp.inference.forecasters import AbstractForecaster
 from mpnp.inference.functions import DrawnFunctions, Functions
 from mpnp.inference.ood import warn_outside
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mpnp.plotting.posterior import PosteriorCurve
 
-__all__ = ["Draws", "Posterior"]
+__all__ = ["Posterior"]
 
 PLOTTED_POINTS = 200
 """Number of inputs at which a curve is plotted."""
@@ -48,53 +48,6 @@ MOST_DRAWS = 1_000_000
 
 DRAWS_AT_ONCE = 256
 """Number of functions drawn at once. More are drawn in several turns, which bounds memory."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Draws:
-    """Draws from the posterior of a quantity.
-
-    A function that lacks the quantity, such as one that never crosses a threshold, has NaN. Mean, standard deviation and
-    quantiles are over the other functions, and `exists` is their share.
-
-    >>> crossing = Draws(np.array([1.0, 3.0, np.nan, 2.0]))
-    >>> float(crossing.mean), float(crossing.exists)
-    (2.0, 0.75)
-    """
-
-    values: Float[np.ndarray, "draw *rest"]
-
-    def __repr__(self) -> str:
-        """Number and shape of the draws, and for a single number its mean and 90% interval."""
-        shape = f"{len(self.values):,} draws" + (f" of shape {self.values.shape[1:]}" if self.values.ndim > 1 else "")
-        if self.values.ndim > 1 or np.isnan(self.values).all():
-            return f"Draws({shape})"
-        low, high = self.interval()
-        return f"Draws({shape}; mean {self.mean:.4g}, 90% interval {low:.4g} to {high:.4g})"
-
-    @property
-    def exists(self) -> Any:
-        """The probability that the quantity exists: the share of draws that are not NaN."""
-        return 1 - np.isnan(self.values).mean(axis=0)
-
-    @property
-    def mean(self) -> Any:
-        """Mean over the draws."""
-        return np.nanmean(self.values, axis=0)
-
-    @property
-    def std(self) -> Any:
-        """Standard deviation over the draws."""
-        return np.nanstd(self.values, axis=0)
-
-    def quantile(self, level: float | Sequence[float]) -> Any:
-        """The value that the quantity stays below with probability `level`."""
-        return np.nanquantile(self.values, level, axis=0)
-
-    def interval(self, probability: float = 0.9) -> tuple[Any, Any]:
-        """The central interval with this probability, as (low, high)."""
-        low, high = self.quantile([(1 - probability) / 2, (1 + probability) / 2])
-        return low, high
 
 
 @runtime_checkable
@@ -259,6 +212,12 @@ class Posterior:
         require_seed(seed)
         if method not in METHODS:
             raise unknown_name("method", str(method), METHODS, f"Choose one of: {', '.join(METHODS)}.")
+        if not len(x):
+            raise InputError("there are no rows to draw functions at")
+        if method == "generate" and not (num_future is None and future_inputs is None):
+            raise InputError(
+                "num_future and future_inputs belong to method='resample': the generator has no future observations"
+            )
         num_future = self._check_num_future(num_future)
         turns = []
         for turn, start in enumerate(range(0, n, DRAWS_AT_ONCE)):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from mpnp.errors import InputError
+from mpnp.errors import InputError, show
 from mpnp.inference.card import TrainingDomain
 from mpnp.inference.designs import AbstractDesign
 from mpnp.inference.functions import Functions, find_imagined
@@ -21,6 +21,7 @@ from mpnp.inference.resampling import chain_log_prob, complete_contexts, read_fu
 from mpnp.models.base import AbstractNeuralProcess
 from mpnp.nn.likelihoods.predictive import Predictive
 from mpnp.tables.columns import Schema
+from mpnp.tables.curves import as_matrix
 from mpnp.tables.points import target_inputs
 from mpnp.tasks.task import PointSet
 
@@ -114,6 +115,8 @@ class Resampler:
         padded_draws = round_up(num_draws)
         if future_inputs is None:
             inputs = self.place(x_context, x, padded_draws, num_future, rng)
+        elif not callable(future_inputs):
+            raise InputError(f"future_inputs must be a function of a generator and a number of rows, got {show(future_inputs)}")
         else:
             rows = np.stack([self._read(future_inputs(rng, num_future), num_future) for _ in range(padded_draws)])
             inputs = self._arrange(rows, rng)
@@ -173,9 +176,8 @@ class Resampler:
         return find_region(placement, np.fmin(low, lowest), np.fmax(high, highest), x_context)
 
     def _read(self, rows: Any, num_future: int) -> Rows:
-        inputs = np.asarray(rows, np.float64)
-        inputs = inputs[:, None] if inputs.ndim == 1 else inputs
+        inputs = as_matrix("what future_inputs returned", rows, allow_missing=False)
         wanted = (num_future, len(self.columns.inputs))
-        if inputs.shape != wanted or not np.isfinite(inputs).all():
+        if inputs.shape != wanted:
             raise InputError(f"future_inputs must return finite numbers of shape {wanted}, got shape {np.shape(rows)}")
         return inputs
