@@ -114,7 +114,8 @@ def _draws(request: Request) -> dict[str, Any]:
             request.draws,
             request.seed,
             method=request.method,
-            num_future=request.future,
+            # The page always sends its number, which the model's own mechanism has no use for.
+            num_future=request.future if request.method == "resample" else None,
             noise=request.noise,
         )
     values = functions.reshape(request.draws, len(request.targets), -1)[..., request.output]

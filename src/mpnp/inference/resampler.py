@@ -49,6 +49,7 @@ def choose_num_future(domain: TrainingDomain) -> int:
     Large contexts need as many as small ones. With only as many as fit into the sizes of training, functions vary too little
     between the points of a large context.
 
+    >>> from mpnp.inference.placement import Placement
     >>> domain = TrainingDomain(100, 5_000, np.zeros(1), np.ones(1), largest_context=24, placement=Placement.anywhere(1))
     >>> choose_num_future(domain)
     24

@@ -60,14 +60,15 @@ def kernel_sums(
     """The rows at inputs x, summed with the weights that each kernel and frequency gives them at each new input."""
     cosine = jnp.matmul(_wave(frequencies, x_new), jnp.swapaxes(_wave(frequencies, x), -1, -2))
     weights = jnp.exp(SHARPNESS * (cosine - 1))
-    return jnp.stack([jnp.matmul(kernel, rows[..., None, :, :]) for kernel in (weights, weights**SHARPER)], axis=-4)
+    sums = (jnp.matmul(kernel, rows[..., None, :, :]) for kernel in (weights, weights**SHARPER))
+    return jnp.concatenate([part[..., None, :, :, :] for part in sums], axis=-4)
 
 
 def _wave(
     frequencies: Float[np.ndarray, "frequency x_dim"], x: Float[Array, "*#batch point x_dim"]
 ) -> Float[Array, "*#batch frequency point 2"]:
     angles = jnp.swapaxes(jnp.matmul(x, jnp.asarray(frequencies.T, x.dtype)), -1, -2)
-    return jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=-1)
+    return jnp.concatenate([jnp.cos(angles)[..., None], jnp.sin(angles)[..., None]], axis=-1)
 
 
 def fold(
@@ -134,7 +135,8 @@ def summarise(parts: Sequence[Folded]) -> Float[Array, "*batch target feature"]:
     mean = jnp.sum(share * average, axis=-3)
     deviation = jnp.sqrt(jnp.sum(share * (average - mean[..., None, :, :]) ** 2, axis=-3) + SMALLEST_VARIANCE)
     neighbours = jnp.log(jnp.sum(share[..., 0] * mass, axis=-2) + PRIOR_MASS)
-    certainty = jnp.stack([belief.max(axis=-1), support.max(axis=-1) / (count + 1)[..., None]], axis=-1)
+    best = support.max(axis=-1, keepdims=True) / (count + 1)[..., None, None]
+    certainty = jnp.concatenate([belief.max(axis=-1, keepdims=True), best], axis=-1)
     everywhere = jnp.broadcast_to(certainty[..., None, :], (*neighbours.shape, 2))
     by_kernel = jnp.concatenate([mean, deviation, neighbours[..., None], everywhere], axis=-1)
     return jnp.swapaxes(by_kernel, -3, -2).reshape(*by_kernel.shape[:-3], by_kernel.shape[-2], -1)
