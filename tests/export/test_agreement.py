@@ -17,14 +17,17 @@ from mpnp.nn.likelihoods.calibration import Calibration
 SIZES = (0, 5)
 TOLERANCE = 1e-5
 
+OF_WAVES = 3e-5
+"""For models that fold: cosines of large angles are rounded differently by each library, and a steep kernel magnifies that."""
 
-def check(model, folder, tmp_path, wanted):
+
+def check(model, folder, tmp_path, wanted, tolerance=TOLERANCE):
     folder({"model": model}, tmp_path)
     predictor = Predictor(tmp_path)
     for given, answer in wanted:
         got = predictor._run["predict"](arguments_of_predict(predictor._run, *given))
         for one, other in zip(got, answer, strict=True):
-            np.testing.assert_allclose(one[0], other, rtol=TOLERANCE, atol=TOLERANCE)
+            np.testing.assert_allclose(one[0], other, rtol=tolerance, atol=tolerance)
 
 
 def questions(model):
@@ -50,7 +53,7 @@ def test_onnx(name, tmp_path):
     from mpnp.export.onnx_graphs import write_onnx
 
     model, wanted = questions_to(name)
-    check(model, write_onnx, tmp_path, wanted)
+    check(model, write_onnx, tmp_path, wanted, OF_WAVES if MODELS[name].backbone == "seasonal" else TOLERANCE)
 
 
 def test_outputs_that_are_points_of_their_own(tmp_path):

@@ -80,8 +80,8 @@ def fold(
 ) -> Folded:
     """What a set of points says at targets. A point of weight w counts as w points."""
     rows = _rows(y, weights)
-    sums = kernel_sums(frequencies, x, rows, x_target)
-    return Folded(sums[..., :-1], sums[..., -1], evidence(frequencies, x, y, weights), weights.sum(axis=-1))
+    total, mass = jnp.split(kernel_sums(frequencies, x, rows, x_target), [y.shape[-1]], axis=-1)
+    return Folded(total, mass.squeeze(-1), evidence(frequencies, x, y, weights), weights.sum(axis=-1))
 
 
 def _rows(y: Float[Array, "*#batch point y_dim"], weights: Float[Array, "*#batch point"]) -> Float[Array, "..."]:
@@ -102,10 +102,11 @@ def evidence(
     rows, count = _rows(y, weights), weights.sum(axis=-1)
     # A point of weight 2 is predicted from its other copy, too.
     others = kernel_sums(frequencies, x, rows, x) - _rows(y, jnp.minimum(weights, 1))[..., None, None, :, :]
-    total, mass = others[..., :-1], jnp.maximum(others[..., -1], 0)
+    total, mass = jnp.split(others, [y.shape[-1]], axis=-1)
+    mass = jnp.maximum(mass.squeeze(-1), 0)
     error = jnp.mean((y[..., None, None, :, :] - _mean(total, mass)) ** 2, axis=-1)
     trust = jnp.minimum(mass, 1) * weights[..., None, None, :]
-    centre = jnp.sum(rows[..., :-1], axis=-2, keepdims=True) / jnp.maximum(count, 1)[..., None, None]
+    centre = jnp.sum(y * weights[..., None], axis=-2, keepdims=True) / jnp.maximum(count, 1)[..., None, None]
     spread = jnp.sum((y - centre) ** 2 * weights[..., None], axis=(-1, -2)) / (y.shape[-1] * jnp.maximum(count, 1))
     variance = (spread + SMALLEST_VARIANCE)[..., None, None]
     explained = ((trust * error).sum(axis=-1) + variance) / (trust.sum(axis=-1) + 1)
@@ -134,7 +135,7 @@ def summarise(parts: Sequence[Folded]) -> Float[Array, "*batch target feature"]:
     average = _mean(union.total, mass)
     mean = jnp.sum(share * average, axis=-3)
     deviation = jnp.sqrt(jnp.sum(share * (average - mean[..., None, :, :]) ** 2, axis=-3) + SMALLEST_VARIANCE)
-    neighbours = jnp.log(jnp.sum(share[..., 0] * mass, axis=-2) + PRIOR_MASS)
+    neighbours = jnp.log(jnp.sum(belief[..., None] * mass, axis=-2) + PRIOR_MASS)
     best = support.max(axis=-1, keepdims=True) / (count + 1)[..., None, None]
     certainty = jnp.concatenate([belief.max(axis=-1, keepdims=True), best], axis=-1)
     everywhere = jnp.broadcast_to(certainty[..., None, :], (*neighbours.shape, 2))

@@ -78,11 +78,12 @@ class SeasonalBackbone(AbstractBackbone):
         return self.transformer.query_encoded(input_features), input_features
 
     def attend(self, query: tuple[Query, InputFeatures], tokens: Tokens) -> tuple[Partial, Folded]:
-        own, observed = jnp.split(tokens.features, [self.transformer.token_dim], axis=-1)
+        generated, token = self.transformer.generated_dim, self.transformer.token_dim
+        own, y, observed = jnp.split(tokens.features, [token, token + self.y_dim], axis=-1)
         inner, x_target = query
         # Observations do not depend on weights. Without this line, the backward pass of training would not know.
-        x, observed = jax.lax.stop_gradient((own[..., self.transformer.generated_dim :], observed))
-        y, weights = observed[..., :-1], observed[..., -1] * tokens.weights
+        x, y, observed = jax.lax.stop_gradient((jnp.split(own, [generated], axis=-1)[1], y, observed))
+        weights = observed.squeeze(-1) * tokens.weights
         folded = fold(cycles(self.num_periods, self.x_dim), x, y, weights, x_target)
         return self.transformer.attend(inner, Tokens(own, tokens.weights)), folded
 
