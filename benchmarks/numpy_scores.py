@@ -1,6 +1,6 @@
 """Score the pretrained models of regression once more, on tasks and with a metric that NumPy alone computes.
 
-    python benchmarks/numpy_scores.py [--tasks 1000]
+    python benchmarks/numpy_scores.py [--tasks 1500]
 
 Nothing of mpnp's task families or metrics is used: functions are drawn from the paper's priors by a Cholesky factor in double
 precision, and a model answers through `condition` and `log_prob`, as users ask it. Its scores agree with those on its own
@@ -47,7 +47,7 @@ class NumPyTask:
 def main() -> None:
     """Score every pretrained model of a family below, then tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=1_000, help="tasks per family (default 1,000)")
+    parser.add_argument("--tasks", type=int, default=1_500, help="tasks per family (default 1,500)")
     options = parser.parse_args()
     keep_compiled_programs()
     warnings.simplefilter("ignore")  # unusual contexts count like any other here
