@@ -40,8 +40,8 @@ def main() -> None:
         }
         for name, classic in functions.items()
     }
-    training = model.card.model
-    write_json(RESULTS / "surfaces.json", {"kind": "surfaces", "model": training, "runs": runs, "environment": environment()})
+    record = {"kind": "surfaces", "model": model.card.model, "evaluations": AT, "runs": runs, "environment": environment()}
+    write_json(RESULTS / "surfaces.json", record)
     header = ["function", "inputs", *(f"{strategy}, after {count}" for strategy in ("gp", "auto") for count in AT)]
     rows = [[name, str(len(functions[name].bounds)), *_medians(found)] for name, found in runs.items()]
     table = markdown(header, rows)
